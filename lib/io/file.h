@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Host files and block devices: whole transfers, extents, syncs. Every change to a disk goes through
+ * this header, so that one hook sees all of them.
+ */
+#ifndef IO_FILE_H
+#define IO_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct qimg_error;
+struct file;
+
+enum {
+	FILE_WRITE = 1 << 0,		/* O_RDWR, else O_RDONLY */
+	FILE_CREATE = 1 << 1,		/* create when missing, mode 0644 under the umask */
+	FILE_EXCL = 1 << 2,		/* with CREATE: must not exist */
+	FILE_DIRECT = 1 << 3,		/* O_DIRECT; falls back to buffered with a warning */
+	FILE_NO_SYNC = 1 << 4,		/* file_sync does nothing */
+};
+
+/* Directories, FIFOs, sockets and character devices are refused with an error that says what it is. */
+int file_open(struct file **f, const char *path, unsigned flags, struct qimg_error *e);
+/* Takes over an open descriptor; `path` is for messages. On failure fd stays the caller's. */
+int file_adopt(struct file **f, int fd, const char *path, unsigned flags, struct qimg_error *e);
+void file_close(struct file *f);	/* NULL is allowed; releases locks */
+
+const char *file_path(const struct file *f);
+int file_fd(const struct file *f);	/* for lib/io only */
+bool file_is_device(const struct file *f);
+bool file_writable(const struct file *f);
+/*
+ * The length in bytes (a device: its size). Follows what this process does to the file; other
+ * processes' changes are noticed by file_refresh.
+ */
+uint64_t file_size(const struct file *f);
+int file_refresh(struct file *f, struct qimg_error *e);
+/* Bytes of storage in use (st_blocks; 0 for devices). */
+int file_allocated(struct file *f, uint64_t *bytes, struct qimg_error *e);
+/* The XFS-like extent size hint, 0 when unset or unsupported; set returns -1 when it cannot. */
+uint32_t file_extent_hint(struct file *f);
+int file_set_extent_hint(struct file *f, uint32_t bytes, struct qimg_error *e);
+int file_set_nocow(struct file *f, struct qimg_error *e);
+
+/* Two names of one thing: device and inode (for devices: device numbers). */
+struct file_id {
+	dev_t dev;
+	ino_t ino;
+};
+struct file_id file_identity(const struct file *f);
+bool file_id_same(struct file_id a, struct file_id b);
+/* Without opening it. -1 with e->code ENOENT when missing. */
+int file_identify(const char *path, struct file_id *id, struct qimg_error *e);
+
+/* All of the range, retrying short transfers and EINTR. Reading beyond the end gives zeros. */
+int file_read(struct file *f, uint64_t off, void *buf, size_t len, struct qimg_error *e);
+int file_write(struct file *f, uint64_t off, const void *buf, size_t len, struct qimg_error *e);
+/* fdatasync. Once it has failed it fails for ever, and so do later writes. */
+int file_sync(struct file *f, struct qimg_error *e);
+int file_truncate(struct file *f, uint64_t size, struct qimg_error *e);
+
+/* One run of the host file: data, or a hole. A file system that knows no holes: all data. */
+struct file_extent {
+	uint64_t len;		/* > 0, at most what was asked */
+	bool hole;		/* reads as zeros and takes no space */
+};
+/* off must be below the end of the file; beyond its end everything is a hole. */
+int file_extent(struct file *f, uint64_t off, uint64_t len, struct file_extent *x,
+		struct qimg_error *e);
+
+/* ---- the hook: sees each change before it happens, and can make it fail ---- */
+
+enum file_op { FILE_OP_READ, FILE_OP_WRITE, FILE_OP_ZERO, FILE_OP_PUNCH, FILE_OP_TRUNCATE,
+	       FILE_OP_ALLOCATE, FILE_OP_SYNC };
+
+struct file_hook {
+	/* Returns 0 to go on, or an errno value to fail with. buf: for WRITE, else NULL. */
+	int (*call)(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf,
+		    uint64_t len);
+	void *ctx;
+};
+
+void file_set_hook(const struct file_hook *hook);	/* for tests; NULL: none */
+
+#endif

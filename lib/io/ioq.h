@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A queue of I/O requests with an engine behind it. All I/O on guest data goes through here; engines
+ * differ in how many requests they keep in flight. The queue and its requests belong to one thread.
+ */
+#ifndef IO_IOQ_H
+#define IO_IOQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct file;
+struct qimg_error;
+struct ioq;
+
+enum ioq_op { IOQ_READ, IOQ_WRITE, IOQ_SYNC, IOQ_ZERO, IOQ_DISCARD };
+
+struct ioq_req {		/* filled by the caller, who keeps it alive until it is reaped */
+	enum ioq_op op;
+	struct file *file;
+	uint64_t off;
+	void *buf;		/* READ, WRITE */
+	uint64_t len;
+	unsigned flags;		/* ZERO: SPARSE_* */
+	void *owner;		/* the caller's */
+	/* Filled by the engine: 0 or an errno value, and the message that belongs to it. */
+	int code;
+	struct qimg_error *error;	/* the caller's; filled when code is not 0 */
+	struct ioq_req *next;	/* the queue's */
+};
+
+/* engine: "sync". depth: requests in flight at most, >= 1. */
+int ioq_new(struct ioq **q, const char *engine, unsigned depth, struct qimg_error *e);
+void ioq_free(struct ioq *q);	/* nothing may be in flight; NULL is allowed */
+/* Starts a request. The queue may hold it back while `depth` are in flight. Never fails by itself. */
+void ioq_submit(struct ioq *q, struct ioq_req *r);
+/* The next completed request, in order of completion; NULL when nothing is in flight. Waits. */
+struct ioq_req *ioq_reap(struct ioq *q);
+/* Submits one request and waits for it. 0, or -1 with *e. Nothing else may be in flight. */
+int ioq_run(struct ioq *q, struct ioq_req *r, struct qimg_error *e);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Zeros, holes and reserved space: the ladder of calls that a file system or device may offer. */
+#ifndef IO_SPARSE_H
+#define IO_SPARSE_H
+
+#include <stdint.h>
+
+struct file;
+struct qimg_error;
+
+enum {
+	SPARSE_UNMAP = 1 << 0,		/* the space may be given back */
+	SPARSE_NO_FALLBACK = 1 << 1,	/* fail with ENOTSUP instead of writing zeros */
+};
+
+/* Which rung was used last, for reports. */
+enum sparse_how { SPARSE_NOTHING, SPARSE_PUNCH, SPARSE_ZERO_RANGE, SPARSE_WRITE_ZEROES,
+		  SPARSE_DISCARD, SPARSE_TRUNCATE, SPARSE_WRITE };
+
+/*
+ * Afterwards the range reads as zeros, for certain; the file is at least as long as its end. Tries
+ * the cheapest way first. how may be NULL.
+ */
+int sparse_zero(struct file *f, uint64_t off, uint64_t len, unsigned flags, enum sparse_how *how,
+		struct qimg_error *e);
+/* A hint: gives space back where the host can. The content is undefined afterwards. Never grows. */
+int sparse_discard(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e);
+/* Reserves space, growing the file; new bytes read as zeros. ENOTSUP where the host cannot. */
+int sparse_allocate(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e);
+
+#endif

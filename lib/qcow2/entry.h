@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* L1 and L2 entries and refcounts as bits: the only file that knows their masks. */
+#ifndef QCOW2_ENTRY_H
+#define QCOW2_ENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct qcow2;
+struct qimg_error;
+
+enum entry_kind {
+	ENTRY_HOLE,		/* unallocated; extended L2: subclusters may still read as zeros */
+	ENTRY_ZERO,		/* reads as zeros, no host cluster (normal L2) */
+	ENTRY_ZERO_HOST,	/* reads as zeros, host cluster reserved (normal L2) */
+	ENTRY_DATA,		/* host cluster; extended L2: the bitmaps say which subclusters */
+	ENTRY_PACKED,		/* compressed */
+};
+
+struct entry {
+	enum entry_kind kind;
+	bool copied;		/* the refcount of the host cluster is exactly one */
+	uint64_t host;		/* DATA, ZERO_HOST: cluster; PACKED: first byte */
+	uint32_t packed;	/* PACKED: bytes up to the end of the last sector */
+	uint32_t alloc, zero;	/* extended L2: one bit a subcluster */
+};
+
+/*
+ * Decodes and checks the L2 entry at p, that of guest offset `guest`: alignment, range, reserved
+ * combinations. Reserved bits that are set are an error (EIO).
+ */
+int entry_get(const struct qcow2 *q, const uint8_t *p, uint64_t guest, struct entry *en,
+	      struct qimg_error *e);
+void entry_put(const struct qcow2 *q, uint8_t *p, const struct entry *en);
+/* A compressed cluster's descriptor can express this place and length. */
+bool entry_can_pack(const struct qcow2 *q, uint64_t host, uint32_t packed);
+
+/* L1 entries, in CPU byte order. */
+#define L1_COPIED (UINT64_C(1) << 63)
+uint64_t entry_l1_table(uint64_t l1e);		/* host offset of the L2 table, 0: none */
+/* 0, or -1 with what is wrong (alignment, reserved bits). */
+int entry_l1_check(const struct qcow2 *q, uint32_t index, uint64_t l1e, struct qimg_error *e);
+
+/* The index-th refcount of a block or slice of them, of 1 << order bits. */
+uint64_t entry_refcount_get(const uint8_t *block, unsigned order, size_t index);
+void entry_refcount_put(uint8_t *block, unsigned order, size_t index, uint64_t v);
+
+#endif

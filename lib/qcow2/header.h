@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The first cluster: header, extensions, backing file name; decoded, checked and written here. */
+#ifndef QCOW2_HEADER_H
+#define QCOW2_HEADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct file;
+struct qimg_error;
+
+enum {				/* incompatible features */
+	INCOMPAT_DIRTY = 1 << 0,
+	INCOMPAT_CORRUPT = 1 << 1,
+	INCOMPAT_DATA_FILE = 1 << 2,
+	INCOMPAT_COMPRESSION = 1 << 3,
+	INCOMPAT_EXTENDED_L2 = 1 << 4,
+	INCOMPAT_KNOWN = 31,
+};
+enum { COMPAT_LAZY_REFCOUNTS = 1 << 0 };
+enum {				/* autoclear features */
+	AUTOCLEAR_BITMAPS = 1 << 0,
+	AUTOCLEAR_DATA_FILE_RAW = 1 << 1,
+	AUTOCLEAR_KNOWN = 3,
+};
+enum { CRYPT_NONE, CRYPT_AES, CRYPT_LUKS };
+
+#define HEADER_MAX_L1_BYTES (UINT64_C(32) << 20)
+#define HEADER_MAX_RT_BYTES (UINT64_C(8) << 20)
+#define HEADER_MAX_SNAPSHOTS 65536
+#define HEADER_MAX_BITMAPS 65535
+#define HEADER_MAX_NAME 1023
+
+/* A header extension this program does not know: kept as it is when the header is rewritten. */
+struct header_extension {
+	uint32_t type, len;
+	uint8_t *data;
+};
+
+/* All fields checked by header_read; offsets and counts can be trusted to be aligned and bounded. */
+struct header {
+	uint32_t version;
+	unsigned cluster_bits;		/* 9..21 */
+	uint64_t size;			/* virtual, as stored (may be no multiple of 512) */
+	uint32_t crypt_method;
+	uint32_t l1_size;		/* entries */
+	uint64_t l1_offset;
+	uint64_t rt_offset;
+	uint32_t rt_clusters;
+	uint32_t nb_snapshots;
+	uint64_t snapshots_offset;
+	uint64_t incompatible, compatible, autoclear;
+	unsigned refcount_order;	/* 0..6 */
+	uint32_t header_length;
+	unsigned compression_type;	/* enum codec */
+	uint8_t *rest;			/* header bytes behind the fields known here, kept */
+	uint32_t rest_len;
+
+	char *backing_name;		/* NULL: none */
+	char *backing_format;		/* NULL: not stored */
+	char *data_file;		/* NULL: not stored */
+	bool has_crypt;
+	uint64_t crypt_offset, crypt_length;
+	bool has_bitmaps;
+	uint32_t nb_bitmaps;
+	uint64_t bitmap_dir_size, bitmap_dir_offset;
+	struct header_extension *ext;	/* unknown ones, and the feature name table */
+	size_t ext_count;
+};
+
+/*
+ * Reads and checks. `file_len` bounds what tables may claim. Errors name field, value and limit; unknown
+ * incompatible bits are named from the feature name table. On failure nothing is left allocated.
+ */
+int header_read(struct file *f, struct header *h, struct qimg_error *e);
+void header_free(struct header *h);
+/*
+ * Writes the whole first cluster anew: header, extensions, backing name. ENOSPC when it does not fit.
+ * Not atomic over 512 bytes: for new images and for commands that rewrite names.
+ */
+int header_write(struct file *f, const struct header *h, struct qimg_error *e);
+/* The space header_write would need, to be compared with the cluster size. */
+uint64_t header_need(const struct header *h);
+
+/* Each writes fields inside one 512-byte sector, so that a crash leaves the old or the new state. */
+int header_store_l1(struct file *f, const struct header *h, struct qimg_error *e);
+int header_store_rt(struct file *f, const struct header *h, struct qimg_error *e);
+int header_store_size(struct file *f, const struct header *h, struct qimg_error *e);
+int header_store_features(struct file *f, const struct header *h, struct qimg_error *e);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The state of an open qcow2 image and the calls between the parts of the format.
+ *
+ * Parts: header, entry (bits), cache (slices in memory), table (L1, L2), map (guest to host), refcount
+ * (block lookup and changes), alloc (free clusters, deferred releases), write (begin, commit), zero,
+ * pack, flush (the order in which metadata reaches the disk), snaptable, bitmapdir, info, create,
+ * resize, open (the driver).
+ */
+#ifndef QCOW2_QCOW2_H
+#define QCOW2_QCOW2_H
+
+#include "image/image.h"
+#include "qcow2/header.h"
+
+struct cache;
+struct release;
+struct snapshot;
+
+struct qcow2 {
+	struct qimg_image *img;
+	struct file *file;		/* metadata, and data unless there is a data file */
+	struct file *data;		/* where guest clusters are: file, or the external data file */
+	bool external;			/* data != file: host offsets equal guest offsets */
+	struct header h;
+	bool writable;
+
+	uint32_t cluster_size;
+	unsigned cluster_bits;
+	bool extended;			/* extended L2 entries */
+	unsigned entry_size;		/* 8 or 16 */
+	unsigned l2_bits;		/* log2 of the entries in an L2 table */
+	unsigned sub_bits;		/* log2 of the subcluster size (cluster_bits when not extended) */
+	unsigned refcount_bits;
+	uint64_t refcount_max;
+
+	/* table.c */
+	uint64_t *l1;			/* CPU byte order */
+	uint32_t l1_size;		/* entries in memory and on disk */
+	uint64_t l1_offset;
+	uint8_t *l1_dirty;		/* a byte for each 512-byte sector of the L1 on disk */
+	bool l1_any_dirty;
+	struct cache *l2_cache;
+
+	/* refcount.c */
+	uint64_t *rt;			/* refcount table, CPU byte order */
+	uint32_t rt_size;		/* entries */
+	uint64_t rt_offset;
+	uint8_t *rt_dirty;
+	bool rt_any_dirty;
+	struct cache *rc_cache;
+
+	/* alloc.c */
+	uint64_t free_hint;		/* cluster index below which nothing is free */
+	uint64_t blank_from;		/* host offsets from here on were beyond the end at open */
+	struct release *releases;	/* deferred decrements */
+	size_t release_count, release_room;
+	uint64_t release_clusters;
+	uint64_t pack_cursor;		/* next free byte of a partly packed host cluster, 0: none */
+	struct wmap *inflight;		/* begun, not committed */
+
+	bool dirty_marked;		/* the dirty bit is ours (lazy refcounts) */
+	bool wrote_anything;		/* autoclear bits were cleared, the image is in use by us */
+
+	/* open options */
+	bool lazy_refcounts;
+	bool discard_passed[3];		/* to the host: requests, snapshots, other */
+	uint64_t l2_cache_size, l2_entry_size, rc_cache_size;
+
+	struct snapshot *snapshots;	/* h.nb_snapshots, read on demand: see snaptable.h */
+};
+
+static inline struct qcow2 *qcow2_of(const struct qimg_image *img)
+{
+	return img->state;
+}
+
+/* ---- map.c, write.c, zero.c, pack.c, flush.c, resize.c: the driver's calls (image/driver.h) ---- */
+
+int qcow2_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x, struct wait *w,
+	      struct qimg_error *e);
+int qcow2_begin(struct qimg_image *img, uint64_t off, uint64_t len, struct wmap *m, struct wait *w,
+		struct qimg_error *e);
+int qcow2_commit(struct qimg_image *img, struct wmap *m, struct wait *w, struct qimg_error *e);
+void qcow2_abort(struct qimg_image *img, struct wmap *m);
+int qcow2_zero(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flags, uint64_t *did,
+	       struct wait *w, struct qimg_error *e);
+int qcow2_discard(struct qimg_image *img, uint64_t off, uint64_t len, uint64_t *did, struct wait *w,
+		  struct qimg_error *e);
+int qcow2_pack(struct qimg_image *img, uint64_t off, uint32_t packed, struct wmap *m, struct wait *w,
+	       struct qimg_error *e);
+int qcow2_flush(struct qimg_image *img, struct wait *w, struct qimg_error *e);
+int qcow2_resize(struct qimg_image *img, uint64_t size, const char *preallocation,
+		 struct qimg_error *e);
+
+/* ---- table.c and refcount.c: their part of open and close ---- */
+
+/* Reads the L1 table (checked: every entry) and makes the L2 cache. size is in entries. */
+int table_open(struct qcow2 *q, uint64_t l1_offset, uint32_t l1_size, struct qimg_error *e);
+void table_close(struct qcow2 *q);
+/* Reads the refcount table and makes the refcount cache; only needed for writing. */
+int refcount_open(struct qcow2 *q, struct qimg_error *e);
+void refcount_close(struct qcow2 *q);
+/* flush.c: brings an image opened for writing to its clean state (dirty bit), then nothing is dirty. */
+int flush_close(struct qcow2 *q, struct qimg_error *e);
+
+/* ---- info.c, snaptable.c, create.c ---- */
+
+int qcow2_info(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
+int qcow2_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_error *e);
+extern const struct qimg_option qcow2_create_options[];
+int qcow2_create_check(struct qimg_creation *c, struct qimg_error *e);
+int qcow2_create(struct qimg_creation *c, struct file *f, const struct qimg_progress *p,
+		 struct qimg_error *e);
+
+#endif

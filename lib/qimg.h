@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The public interface of libqimg: open, read, write, create and convert disk images.
+ *
+ * Conventions, unless a call says otherwise:
+ * - Offsets, lengths and sizes are in bytes. They need no alignment.
+ * - Functions that return int return 0 for success and -1 for failure, and then fill *e, which must
+ *   not be NULL. They print nothing.
+ * - Strings given to a call are copied where they are kept. Pointers returned as const belong to
+ *   the object they came from and live as long as it.
+ * - An image and everything reached through it may be used by one thread at a time; two images are
+ *   independent of each other.
+ */
+#ifndef QIMG_H
+#define QIMG_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Why a call failed. `code` is an errno value, `msg` one sentence without a final dot. */
+struct qimg_error {
+	int code;
+	char msg[1020];
+};
+
+/* The version of the library, for example "0.1.0". */
+const char *qimg_version(void);
+
+/*
+ * Warnings that do not make a call fail go to this handler, one sentence without a final dot. There
+ * is one handler for the process, to be set before other calls; none is set at start (warnings are
+ * dropped).
+ */
+void qimg_set_warning_handler(void (*handler)(void *ctx, const char *msg), void *ctx);
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* An ordered list of key=value pairs; a later value of the same key replaces the earlier one. */
+struct qimg_opts;
+
+struct qimg_opts *qimg_opts_new(void);			/* NULL: out of memory */
+void qimg_opts_free(struct qimg_opts *o);		/* NULL is allowed */
+int qimg_opts_set(struct qimg_opts *o, const char *key, const char *value, struct qimg_error *e);
+/*
+ * Adds "a=1,b=2,flag,noflag": ",," is a literal comma, a bare name means "on", a bare "noname" means
+ * "off" for name. Empty lists, empty keys, leading and trailing commas are errors.
+ */
+int qimg_opts_parse(struct qimg_opts *o, const char *list, struct qimg_error *e);
+const char *qimg_opts_get(const struct qimg_opts *o, const char *key);	/* NULL: not there */
+
+/*
+ * Parses a size as the command line takes it: decimal or 0x hex, suffixes k M G T P E (powers of
+ * 1024, either case) and b; a fraction only together with a suffix above b. At most 2^63-1.
+ */
+int qimg_parse_size(const char *text, uint64_t *size, struct qimg_error *e);
+
+/* ---- values: what info and other queries answer ---------------------------------------------- */
+
+/* A tree with the shape of a JSON document. Objects keep the order in which keys were added. */
+struct qimg_value;
+
+enum qimg_type { QIMG_NULL, QIMG_BOOL, QIMG_INT, QIMG_STRING, QIMG_LIST, QIMG_OBJECT };
+
+void qimg_value_free(struct qimg_value *v);		/* the whole tree; NULL is allowed */
+enum qimg_type qimg_value_type(const struct qimg_value *v);
+bool qimg_value_bool(const struct qimg_value *v);	/* false for other types */
+int64_t qimg_value_int(const struct qimg_value *v);	/* 0 for other types */
+const char *qimg_value_string(const struct qimg_value *v);	/* "" for other types */
+size_t qimg_value_count(const struct qimg_value *v);	/* members of a list or object, else 0 */
+/* The i-th member of a list or object, and its key (NULL in lists). NULL beyond the end. */
+const struct qimg_value *qimg_value_at(const struct qimg_value *v, size_t i, const char **key);
+/* The member of an object with that key, or NULL (also when v is NULL or no object). */
+const struct qimg_value *qimg_value_get(const struct qimg_value *v, const char *key);
+/*
+ * The tree as JSON text, indented by 4 spaces a level, one key a line, no newline at the end. The
+ * caller frees it with free(). NULL: out of memory.
+ */
+char *qimg_value_json(const struct qimg_value *v);
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+struct qimg_image;
+
+enum {					/* flags of qimg_open */
+	QIMG_OPEN_WRITE = 1 << 0,	/* read and write; without it nothing is ever changed */
+	QIMG_OPEN_SHARE = 1 << 1,	/* take no locks and ignore those of others; not with WRITE */
+	QIMG_OPEN_NO_BACKING = 1 << 2,	/* leave the backing file alone; its data reads as zeros */
+	QIMG_OPEN_HEADER_ONLY = 1 << 3,	/* for qimg_info: open no file that the image names */
+	QIMG_OPEN_DIRECT = 1 << 4,	/* bypass the page cache (O_DIRECT) where the file system can */
+	QIMG_OPEN_WRITETHROUGH = 1 << 5,	/* flush after every write */
+	QIMG_OPEN_NO_FLUSH = 1 << 6,	/* ignore flushes ("unsafe") */
+	QIMG_OPEN_UNMAP = 1 << 7,	/* pass discards on to the host ("discard=unmap") */
+	QIMG_OPEN_CHECK = 1 << 8,	/* also open images marked corrupt or dirty for writing */
+	QIMG_OPEN_EXTERNAL = 1 << 9,	/* follow json: and protocol references stored in images */
+	QIMG_OPEN_RESIZE = 1 << 10,	/* raw: take the locks that changing the length needs */
+};
+
+/*
+ * Opens the image `name` (a file or block device; "file:NAME" and "json:{...}" are understood too)
+ * with its whole backing chain. `format` NULL means: probe. `opts` (or NULL) holds open options of the
+ * format, with dots for nesting ("backing.driver"). On success *img is to be closed with qimg_close.
+ */
+int qimg_open(struct qimg_image **img, const char *name, const char *format,
+	      const struct qimg_opts *opts, unsigned flags, struct qimg_error *e);
+/* Flushes (when opened for writing), unlocks and frees, also when the flush fails. NULL is allowed. */
+int qimg_close(struct qimg_image *img, struct qimg_error *e);
+/*
+ * Translates a cache mode ("none", "writeback", "writethrough", "directsync", "unsafe") into the
+ * flags above. -1: unknown mode.
+ */
+int qimg_cache_flags(const char *mode, unsigned *flags);
+
+const char *qimg_name(const struct qimg_image *img);	/* as given at open */
+const char *qimg_format(const struct qimg_image *img);	/* "raw", "qcow2" */
+bool qimg_was_probed(const struct qimg_image *img);	/* the format was not given */
+uint64_t qimg_size(const struct qimg_image *img);	/* virtual size, a multiple of 512 */
+uint32_t qimg_cluster_size(const struct qimg_image *img);	/* 0: the format has none */
+/* The next lower image of the chain, owned by img, or NULL. */
+struct qimg_image *qimg_backing(const struct qimg_image *img);
+/* 1 when both are, or one's chain contains, the same host file (by device and inode), else 0. */
+int qimg_same_file(const struct qimg_image *chain, const char *path);
+
+/* Transfers of whole ranges; ranges beyond the end of the image are errors. */
+int qimg_read(struct qimg_image *img, uint64_t off, void *buf, size_t len, struct qimg_error *e);
+int qimg_write(struct qimg_image *img, uint64_t off, const void *buf, size_t len,
+	       struct qimg_error *e);
+/* Compresses and stores one cluster (off aligned; len a cluster, or up to the end of the image). */
+int qimg_write_compressed(struct qimg_image *img, uint64_t off, const void *buf, size_t len,
+			  struct qimg_error *e);
+
+enum { QIMG_ZERO_UNMAP = 1 << 0 };	/* flag of qimg_zero: space may be given back */
+int qimg_zero(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flags,
+	      struct qimg_error *e);
+/* A hint: without QIMG_OPEN_UNMAP it does nothing. Ends are rounded inwards to whole clusters. */
+int qimg_discard(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_error *e);
+/* When it returns 0, all that was written before is on stable storage. */
+int qimg_flush(struct qimg_image *img, struct qimg_error *e);
+/* preallocation: "off", "metadata", "falloc" or "full"; only for growing. */
+int qimg_resize(struct qimg_image *img, uint64_t size, const char *preallocation,
+		struct qimg_error *e);
+
+enum qimg_kind { QIMG_HOLE, QIMG_ZERO, QIMG_DATA, QIMG_PACKED };
+
+/* One run of a map: the longest that is alike from `start`, within what was asked. */
+struct qimg_extent {
+	uint64_t start, len;		/* guest range */
+	enum qimg_kind kind;		/* HOLE: no image of the chain allocates it, reads zero */
+	unsigned depth;			/* which image answers: 0 is the top */
+	bool present;			/* some image of the chain allocates it */
+	bool host_valid;		/* `host` says where the raw bytes are (or are reserved) */
+	uint64_t host;			/* offset in the file `path` */
+	const char *path;		/* NULL when host_valid is false */
+};
+
+/* Describes the run at `off`, at most `len` bytes long, through the whole chain. */
+int qimg_map(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_extent *x,
+	     struct qimg_error *e);
+
+/*
+ * What `info` shows: an object with the JSON keys of qemu-img's info. The caller frees it with
+ * qimg_value_free.
+ */
+int qimg_info(struct qimg_image *img, struct qimg_value **info, struct qimg_error *e);
+/*
+ * A list of such objects, the top image first, each opened on its own and closed again, so that a
+ * long chain needs few file descriptors. Loops and missing files are errors.
+ */
+int qimg_info_chain(const char *name, const char *format, unsigned flags, struct qimg_value **list,
+		    struct qimg_error *e);
+/*
+ * Makes a read-only image show the content of an internal snapshot: "NAME_OR_ID", or
+ * "snapshot.id=ID,snapshot.name=NAME" (either or both). The size may change.
+ */
+int qimg_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_error *e);
+
+/* ---- long operations -------------------------------------------------------------------------- */
+
+/* How a long operation reports and is stopped; both may be left out (NULL). */
+struct qimg_progress {
+	void (*report)(void *ctx, uint64_t done, uint64_t total);
+	void *ctx;
+	const volatile sig_atomic_t *cancel;	/* non-zero: stop, clean up, fail with ECANCELED */
+};
+
+/* ---- creating --------------------------------------------------------------------------------- */
+
+/* One creation option of a format, for -o help and completion. */
+struct qimg_option {
+	const char *name;
+	const char *type;		/* "str", "size", "num", "bool (on/off)" */
+	const char *help;		/* one line */
+	const char *values;		/* "a b c" where only these are allowed, else NULL */
+};
+
+/* The names of all formats, ended by NULL. */
+const char *const *qimg_formats(void);
+/* The creation options of a format, ended by a name of NULL; NULL: no such format. */
+const struct qimg_option *qimg_create_options(const char *format);
+
+enum {					/* flags of qimg_create_prepare */
+	QIMG_CREATE_UNSAFE = 1 << 0,	/* do not open the backing file; the size must be given */
+	QIMG_CREATE_NO_CLOBBER = 1 << 1,	/* an existing target is an error */
+	QIMG_CREATE_NO_SYNC = 1 << 2,	/* do not wait for stable storage */
+};
+
+/* A checked plan for a new image. */
+struct qimg_creation;
+
+/*
+ * Checks everything about a new image without touching the target: format, options (size included,
+ * as "size"; "backing_file", "backing_fmt" too), backing file, target. When the backing format is
+ * missing, the error names the one that was detected.
+ */
+int qimg_create_prepare(struct qimg_creation **c, const char *name, const char *format,
+			const struct qimg_opts *opts, unsigned flags, struct qimg_error *e);
+/* "fmt=qcow2 cluster_size=65536 ...": all options as resolved, in a fixed order. */
+const char *qimg_create_summary(const struct qimg_creation *c);
+/*
+ * Writes the image: beside the target first, under its name only when complete (block devices: in
+ * place). p may be NULL.
+ */
+int qimg_create_run(struct qimg_creation *c, const struct qimg_progress *p, struct qimg_error *e);
+void qimg_create_free(struct qimg_creation *c);
+
+/* ---- converting ------------------------------------------------------------------------------- */
+
+enum {					/* flags of struct qimg_convert */
+	QIMG_CONVERT_NO_CREATE = 1 << 0,	/* write into the existing target */
+	QIMG_CONVERT_TARGET_IS_ZERO = 1 << 1,	/* with NO_CREATE: the target reads as zeros */
+	QIMG_CONVERT_COMPRESS = 1 << 2,
+	QIMG_CONVERT_NO_SYNC = 1 << 3,	/* do not wait for stable storage */
+	QIMG_CONVERT_NO_CLOBBER = 1 << 4,	/* an existing target is an error */
+};
+
+struct qimg_convert {
+	struct qimg_image *const *sources;	/* concatenated; opened and closed by the caller */
+	size_t source_count;
+	const char *target;
+	const char *target_format;		/* NULL: "raw"; with NO_CREATE NULL means probe */
+	const struct qimg_opts *create_opts;	/* or NULL; backing_file and backing_fmt in there */
+	const struct qimg_opts *open_opts;	/* of the target, or NULL */
+	unsigned target_flags;			/* QIMG_OPEN_* cache flags */
+	unsigned flags;
+	uint64_t sparse_size;			/* runs of zeros this long become holes; 0: none */
+	const struct qimg_progress *progress;	/* or NULL */
+};
+
+/* Fills in the defaults (sparse_size 4096). */
+void qimg_convert_init(struct qimg_convert *c);
+/*
+ * Copies the sources into the target. The target gets its name only when it is complete and (without
+ * NO_SYNC) on stable storage; on failure the old target, or none, is left.
+ */
+int qimg_convert(const struct qimg_convert *c, struct qimg_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
