@@ -59,7 +59,8 @@ struct extent {
 /*
  * A place for one write, from begin to commit or abort. The caller fills head and tail (the guest
  * bytes around the write that share its (sub)clusters) with what the guest reads there now, writes
- * the data, then commits; the old mapping stays in force until then.
+ * the data, then commits; the old mapping stays in force until then. The tail may reach beyond the
+ * end of the image (a partial last cluster): those bytes are filled with zeros.
  */
 struct wmap {
 	uint64_t start, len;	/* guest range: start as asked, len at most what was asked */
@@ -116,7 +117,10 @@ struct driver {
 	/* A place for `packed` compressed bytes of the cluster at off. ENOTSUP with the reason. */
 	int (*pack)(struct qimg_image *img, uint64_t off, uint32_t packed, struct wmap *m,
 		    struct wait *w, struct qimg_error *e);
-	/* Metadata to stable storage, with all data before it. */
+	/*
+	 * Metadata to stable storage, with all data before it. Releases what was waiting for that:
+	 * after a write that failed for lack of space, abort, flush and one more try may succeed.
+	 */
 	int (*flush)(struct qimg_image *img, struct wait *w, struct qimg_error *e);
 	/* size: a multiple of 512, other than now. preallocation as in qimg_resize. */
 	int (*resize)(struct qimg_image *img, uint64_t size, const char *preallocation,

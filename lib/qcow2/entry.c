@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * L1 and L2 entries and refcounts as bits.
+ *
+ * Reading tolerates reserved bits that are set, as other readers do; what could make data come from
+ * the wrong place is an error.
+ */
+#include "qcow2/entry.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "qcow2/qcow2.h"
+
+#define OFFSET_MASK UINT64_C(0x00fffffffffffe00)
+#define COPIED (UINT64_C(1) << 63)
+#define PACKED (UINT64_C(1) << 62)
+#define ZERO UINT64_C(1)
+
+/* The bit at which the sector count of a compressed cluster's descriptor starts. */
+static unsigned packed_shift(const struct qcow2 *q)
+{
+	return 62 - (q->cluster_bits - 8);
+}
+
+static int bad(const struct qcow2 *q, uint64_t guest, const char *what, uint64_t raw,
+	       struct qimg_error *e)
+{
+	return error_set(e, EIO, "L2 entry 0x%016" PRIx64 " of '%s' at guest offset 0x%" PRIx64 ": %s",
+			 raw, q->img->name, guest, what);
+}
+
+static int get_packed(const struct qcow2 *q, uint64_t raw, uint64_t guest, struct entry *en,
+		      struct qimg_error *e)
+{
+	unsigned shift = packed_shift(q);
+
+	if (q->external)
+		return bad(q, guest, "compressed cluster in an image with a data file", raw, e);
+	en->kind = ENTRY_PACKED;
+	en->host = raw & ((UINT64_C(1) << shift) - 1);
+	if (en->host >> 56)
+		return bad(q, guest, "compressed cluster beyond the last valid host offset", raw, e);
+	en->packed = (uint32_t)((((raw & ~COPIED & ~PACKED) >> shift) + 1) * 512 -
+				(en->host & 511));
+	return 0;
+}
+
+int entry_get(const struct qcow2 *q, const uint8_t *p, uint64_t guest, struct entry *en,
+	      struct qimg_error *e)
+{
+	uint64_t raw = be64_get(p);
+	bool host;
+
+	memset(en, 0, sizeof(*en));
+	if (raw & PACKED)
+		return get_packed(q, raw, guest, en, e);
+
+	en->copied = raw & COPIED;
+	en->host = raw & OFFSET_MASK;
+	/* Offset 0 is a place only in a data file, where COPIED tells it from "unallocated". */
+	host = en->host || (q->external && en->copied);
+	if (!is_aligned(en->host, q->cluster_size))
+		return bad(q, guest, "host offset is not aligned to a cluster", raw, e);
+	if (q->external && host && en->host != round_down(guest, q->cluster_size))
+		return bad(q, guest, "offset in the data file differs from the guest offset", raw, e);
+
+	if (q->extended) {
+		uint64_t bitmap = be64_get(p + 8);
+
+		en->alloc = (uint32_t)bitmap;
+		en->zero = (uint32_t)(bitmap >> 32);
+		if (en->alloc & en->zero)
+			return bad(q, guest, "subclusters both allocated and zero", raw, e);
+		if (en->alloc && !host)
+			return bad(q, guest, "allocated subclusters without a host cluster", raw, e);
+		en->kind = host ? ENTRY_DATA : ENTRY_HOLE;
+	} else if (raw & ZERO) {
+		if (q->h.version < 3)
+			return bad(q, guest, "zero cluster in an image of version 2", raw, e);
+		en->kind = host ? ENTRY_ZERO_HOST : ENTRY_ZERO;
+	} else {
+		en->kind = host ? ENTRY_DATA : ENTRY_HOLE;
+	}
+	return 0;
+}
+
+void entry_put(const struct qcow2 *q, uint8_t *p, const struct entry *en)
+{
+	uint64_t raw = 0, bitmap = 0;
+
+	switch (en->kind) {
+	case ENTRY_PACKED:
+		raw = PACKED | en->host |
+			(uint64_t)(div_up(en->packed + (en->host & 511), 512) - 1) << packed_shift(q);
+		break;
+	case ENTRY_ZERO:
+		raw = ZERO;
+		break;
+	case ENTRY_ZERO_HOST:
+		raw = ZERO | en->host | (en->copied ? COPIED : 0);
+		break;
+	case ENTRY_DATA:
+		raw = en->host | (en->copied ? COPIED : 0);
+		break;
+	case ENTRY_HOLE:
+		break;
+	}
+	be64_put(p, raw);
+	if (q->extended) {
+		if (en->kind != ENTRY_PACKED)
+			bitmap = (uint64_t)en->zero << 32 | en->alloc;
+		be64_put(p + 8, bitmap);
+	}
+}
+
+bool entry_can_pack(const struct qcow2 *q, uint64_t host, uint32_t packed)
+{
+	unsigned shift = packed_shift(q);
+	uint64_t sectors = div_up(packed + (host & 511), 512);
+
+	return packed && host < UINT64_C(1) << shift && !(host >> 56) &&
+		sectors <= UINT64_C(1) << (62 - shift);
+}
+
+uint64_t entry_l1_table(uint64_t l1e)
+{
+	return l1e & OFFSET_MASK;
+}
+
+int entry_l1_check(const struct qcow2 *q, uint32_t index, uint64_t l1e, struct qimg_error *e)
+{
+	if (!is_aligned(entry_l1_table(l1e), q->cluster_size))
+		return error_set(e, EIO,
+				 "L1 entry %" PRIu32 " of '%s' (0x%016" PRIx64
+				 ") is not aligned to a cluster",
+				 index, q->img->name, l1e);
+	return 0;
+}
+
+uint64_t entry_refcount_get(const uint8_t *block, unsigned order, size_t index)
+{
+	switch (order) {
+	case 0: case 1: case 2: {
+		unsigned bits = 1U << order, per_byte = 8 / bits;
+		unsigned shift = (unsigned)(index % per_byte) * bits;
+
+		return (block[index / per_byte] >> shift) & ((1U << bits) - 1);
+	}
+	case 3:
+		return block[index];
+	case 4:
+		return be16_get(block + 2 * index);
+	case 5:
+		return be32_get(block + 4 * index);
+	default:
+		return be64_get(block + 8 * index);
+	}
+}
+
+void entry_refcount_put(uint8_t *block, unsigned order, size_t index, uint64_t v)
+{
+	switch (order) {
+	case 0: case 1: case 2: {
+		unsigned bits = 1U << order, per_byte = 8 / bits;
+		unsigned shift = (unsigned)(index % per_byte) * bits;
+		uint8_t *p = block + index / per_byte;
+
+		*p = (uint8_t)((*p & ~(((1U << bits) - 1) << shift)) | (unsigned)v << shift);
+		break;
+	}
+	case 3:
+		block[index] = (uint8_t)v;
+		break;
+	case 4:
+		be16_put(block + 2 * index, (uint16_t)v);
+		break;
+	case 5:
+		be32_put(block + 4 * index, (uint32_t)v);
+		break;
+	default:
+		be64_put(block + 8 * index, v);
+		break;
+	}
+}
