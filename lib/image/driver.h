@@ -83,6 +83,7 @@ enum {				/* driver capabilities */
 	DRIVER_PACK = 1 << 1,
 	DRIVER_BACKING = 1 << 2,
 	DRIVER_SNAPSHOTS = 1 << 3,
+	DRIVER_EXACT_SIZE = 1 << 4,	/* resize takes sizes that are no multiple of 512 */
 };
 
 enum { MAP_UNMAP = 1 << 0 };	/* flag of zero */
@@ -96,7 +97,12 @@ struct driver {
 	int (*probe)(const uint8_t *head, size_t n, uint64_t size);
 	/* image->file is open and locked; fills size, cluster_size, backing_* of the image. */
 	int (*open)(struct qimg_image *img, const struct qimg_opts *opts, struct qimg_error *e);
-	void (*close)(struct qimg_image *img);	/* frees; does not flush */
+	/*
+	 * NULL or: the last call before close of an image opened for writing, after a flush; leaves it
+	 * marked clean on disk.
+	 */
+	int (*finish)(struct qimg_image *img, struct qimg_error *e);
+	void (*close)(struct qimg_image *img);	/* frees, closes img->data_file; does not flush */
 
 	/* The run at off (below the size), at most len long. */
 	int (*map)(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x,

@@ -6,12 +6,23 @@
 #include "image/driver.h"
 
 struct ioq;
+struct inflated;
+
+/* How the surroundings of a partial write that read as zeros get to be zeros on the host. */
+enum cow_zero {
+	COW_ZERO_AUTO,		/* nothing where the host range is known to be zero, else as ON */
+	COW_ZERO_ON,		/* the whole (sub)clusters by the host's zeroing call */
+	COW_ZERO_OFF,		/* zeros are written */
+};
+
+enum detect_zeroes { DETECT_OFF, DETECT_ON, DETECT_UNMAP };
 
 struct qimg_image {
 	const struct driver *driver;
 	void *state;			/* the driver's, driver->state_size bytes */
 	struct file *file;		/* the image file itself */
-	struct ioq *queue;		/* guest data of the whole chain goes through the top's queue */
+	struct ioq *queue;		/* guest data of the whole chain goes through the queue of the
+					 * image asked; NULL until needed: see image_queue */
 	char *name;			/* as given at open, for messages */
 	char *filename;			/* the path opened: what relative names are resolved against */
 	unsigned flags;			/* QIMG_OPEN_* */
@@ -29,6 +40,13 @@ struct qimg_image {
 	struct qimg_image *backing;	/* open, or NULL */
 	struct file *data_file;		/* external data file, or NULL; opened by the driver */
 	unsigned depth;			/* 0: top of the chain */
+
+	/* the generic layer's */
+	enum cow_zero cow_zero;		/* open option cow-zero-range */
+	enum detect_zeroes detect_zeroes;
+	bool no_backing;		/* asked for by options or flags */
+	struct qimg_opts *backing_opts;	/* "backing.*", until the backing file is open */
+	struct inflated *inflated;	/* the compressed cluster read last: see packed.c */
 };
 
 /*
@@ -37,6 +55,15 @@ struct qimg_image {
  */
 int image_open_file(struct qimg_image **img, struct file *f, const char *name, const char *format,
 		    const struct qimg_opts *opts, unsigned flags, bool locked, struct qimg_error *e);
+/* The queue that I/O on guest data of img and its chain goes through, made on first use. NULL: error. */
+struct ioq *image_queue(struct qimg_image *img, struct qimg_error *e);
+/* Opens the backing files below img, down to the end of the chain; none where img names none. */
+int chain_open(struct qimg_image *img, struct qimg_error *e);
+/* What chain_open calls for each: opens path (a resolved reference) without what is below it. */
+int image_open_one(struct qimg_image **img, const char *name, const char *format,
+		   const struct qimg_opts *opts, unsigned flags, struct qimg_error *e);
+/* Frees img alone, without flushing. */
+void image_free(struct qimg_image *img);
 /* Formats by name, by content. NULL when unknown; probing falls back to raw. */
 const struct driver *registry_find(const char *name);
 const struct driver *registry_probe(struct file *f, struct qimg_error *e);
@@ -46,6 +73,7 @@ const struct driver *registry_probe(struct file *f, struct qimg_error *e);
  * folder of base. References that are not plain files ("json:", "nbd:", ...) fail unless `external`.
  * The caller frees the result.
  */
+bool name_is_reference(const char *stored);
 char *name_resolve(const char *base, const char *stored, bool external, struct qimg_error *e);
 
 /* One image's own run; checks what the driver answers. w may be NULL. */
@@ -58,9 +86,34 @@ int image_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent 
 int image_map_chain(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x,
 		    struct wait *w, struct qimg_error *e);
 
-/* Inflates the cluster of a PACKED extent, whose compressed bytes the caller has read. */
-enum codec { CODEC_ZLIB, CODEC_ZSTD };
 /*
+ * Guest data of a PACKED run: len bytes from x->start on. The inflated cluster is kept in img, the image
+ * whose queue reads, until packed_forget.
+ */
+int packed_read(struct qimg_image *img, const struct extent *x, void *buf, size_t len,
+		struct qimg_error *e);
+void packed_forget(struct qimg_image *img);	/* to be called before img changes */
+void packed_free(struct qimg_image *img);
+
+/*
+ * All of [off, off+len) reads as zeros as far as metadata tells. The range may reach beyond the end
+ * of the image.
+ */
+int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero,
+		  struct qimg_error *e);
+
+/* Compression and decompression. A context holds reusable state; one thread at a time may use it. */
+enum codec { CODEC_ZLIB, CODEC_ZSTD };
+struct codec_ctx;
+struct codec_ctx *codec_new(struct qimg_error *e);
+void codec_free(struct codec_ctx *ctx);			/* NULL is allowed */
+int codec_ctx_inflate(struct codec_ctx *ctx, enum codec c, const void *src, size_t src_len,
+		      void *dst, size_t dst_len, struct qimg_error *e);
+int codec_ctx_deflate(struct codec_ctx *ctx, enum codec c, int level, const void *src,
+		      size_t src_len, void *dst, size_t *dst_len, struct qimg_error *e);
+/* The same with a context of their own for each call. */
+/*
+ * Inflates the cluster of a PACKED extent, whose compressed bytes the caller has read.
  * Exactly dst_len bytes come out, or it is an error (EIO). src may be longer than the stream (padding,
  * data of neighbours behind it).
  */
@@ -82,6 +135,8 @@ struct qimg_creation {
 	struct qimg_opts *summary;	/* key=value in the order of the Formatting line */
 	uint64_t size;			/* virtual size, rounded up to 512 */
 	uint64_t asked_size;		/* as given */
+	bool device;			/* the target is a block device, of device_size bytes */
+	uint64_t device_size;
 	char *backing_name, *backing_format;	/* or NULL */
 	unsigned flags;			/* QIMG_CREATE_* */
 	char *line;			/* the summary as text */
