@@ -12,8 +12,8 @@
 
 export LC_ALL=C TZ=UTC
 : "${QIMG:=$PWD/qimg}" "${QIO:=$PWD/qio}" "${SRCDIR:=$(cd "$BATS_TEST_DIRNAME/.." && pwd)}"
-: "${BUILDDIR:=$PWD}" "${VARIANT:=}"
-export QIMG QIO SRCDIR BUILDDIR VARIANT
+: "${BUILDDIR:=$PWD}" "${VARIANT:=}" "${CC:=cc}"
+export QIMG QIO SRCDIR BUILDDIR VARIANT CC
 # mkfs and losetup live where only root looks
 case :$PATH: in
 *:/usr/sbin:*) ;;
@@ -23,6 +23,8 @@ esac
 # The programs by their names; the variables serve where a path is wanted.
 qimg() { "$QIMG" "$@"; }
 qio() { "$QIO" "$@"; }
+# shellcheck disable=SC2086 # CC may be several words
+compile() { $CC "$@"; }
 
 helpers_setup() {
 	scratch=$BATS_TEST_TMPDIR/scratch
