@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The commands, one file each. */
+#ifndef CMD_COMMANDS_H
+#define CMD_COMMANDS_H
+
+#include "opt.h"
+
+extern const struct command create_command, info_command;
+
+/* All commands by name, ended by NULL. */
+extern const struct command *const commands[];
+const struct command *command_find(const char *name);	/* NULL: none */
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Creation options on the command line: -o, and the list that -o help prints. */
+#ifndef CMD_CREATEOPTS_H
+#define CMD_CREATEOPTS_H
+
+#include "opt.h"
+
+/*
+ * Reads all -o of a command line (option `id`) into a new list that the caller frees.
+ * Returns 0; 1 when one of them asks for help; -1 after a message.
+ */
+int createopts_read(const struct args *a, int id, struct qimg_opts **opts);
+/*
+ * Prints the creation options of a format; with_file: those of the file below it, too.
+ * 0, or -1 after a message when there is no such format.
+ */
+int createopts_help(const char *format, bool with_file);
+
+#endif
