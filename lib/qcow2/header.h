@@ -30,6 +30,7 @@ enum { CRYPT_NONE, CRYPT_AES, CRYPT_LUKS };
 #define HEADER_MAX_RT_BYTES (UINT64_C(8) << 20)
 #define HEADER_MAX_SNAPSHOTS 65536
 #define HEADER_MAX_BITMAPS 65535
+#define HEADER_MAX_BITMAP_DIR (UINT64_C(64) << 20)
 #define HEADER_MAX_NAME 1023
 
 /* A header extension this program does not know: kept as it is when the header is rewritten. */
@@ -55,25 +56,33 @@ struct header {
 	uint32_t header_length;
 	unsigned compression_type;	/* enum codec */
 	uint8_t *rest;			/* header bytes behind the fields known here, kept */
-	uint32_t rest_len;
+	uint32_t rest_len;		/* 0: none; header_encode fills up with zeros */
 
 	char *backing_name;		/* NULL: none */
 	char *backing_format;		/* NULL: not stored */
 	char *data_file;		/* NULL: not stored */
 	bool has_crypt;
 	uint64_t crypt_offset, crypt_length;
-	bool has_bitmaps;
+	bool has_bitmaps;		/* valid when AUTOCLEAR_BITMAPS is set, else not to be relied on */
 	uint32_t nb_bitmaps;
 	uint64_t bitmap_dir_size, bitmap_dir_offset;
 	struct header_extension *ext;	/* unknown ones, and the feature name table */
 	size_t ext_count;
 };
 
+/* The first n bytes of a file are those of a qcow2 image of a version that can exist. */
+bool header_probe(const uint8_t *head, size_t n);
 /*
- * Reads and checks. `file_len` bounds what tables may claim. Errors name field, value and limit; unknown
- * incompatible bits are named from the feature name table. On failure nothing is left allocated.
+ * Reads and checks all that can be judged from the first cluster. Errors name field, value and limit;
+ * unknown incompatible bits are named from the feature name table. On failure nothing is left
+ * allocated. What the tables claim of the file is the business of header_check_tables.
  */
 int header_read(struct file *f, struct header *h, struct qimg_error *e);
+/*
+ * The tables named by the header lie within the file, and there is a refcount table. Apart from
+ * header_read, because an image that fails here may still be opened to be checked and repaired.
+ */
+int header_check_tables(struct file *f, const struct header *h, struct qimg_error *e);
 void header_free(struct header *h);
 /*
  * Writes the whole first cluster anew: header, extensions, backing name. ENOSPC when it does not fit.
@@ -82,6 +91,12 @@ void header_free(struct header *h);
 int header_write(struct file *f, const struct header *h, struct qimg_error *e);
 /* The space header_write would need, to be compared with the cluster size. */
 uint64_t header_need(const struct header *h);
+/* header_write into memory: buf is zeroed and holds `size` bytes, a cluster at most. ENOSPC as there. */
+int header_encode(const struct header *h, uint8_t *buf, uint64_t size, struct qimg_error *e);
+/* Adds the feature name table that new images get. */
+int header_add_feature_names(struct header *h, struct qimg_error *e);
+/* The entries that an L1 table takes for a virtual size. May be more than UINT32_MAX. */
+uint64_t header_l1_need(uint64_t size, unsigned cluster_bits, bool extended);
 
 /* Each writes fields inside one 512-byte sector, so that a crash leaves the old or the new state. */
 int header_store_l1(struct file *f, const struct header *h, struct qimg_error *e);

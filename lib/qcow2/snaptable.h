@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of internal snapshots. */
+#ifndef QCOW2_SNAPTABLE_H
+#define QCOW2_SNAPTABLE_H
+
+#include <stdint.h>
+
+struct qcow2;
+struct qimg_error;
+
+/*
+ * One entry, as stored. Lengths are checked when the table is read; where the L1 table is, is checked
+ * by snaptable_check_l1, so that one broken snapshot does not hide the others.
+ */
+struct snapshot {
+	char *id, *name;
+	uint64_t l1_offset;
+	uint32_t l1_size;		/* entries */
+	uint32_t date_sec, date_nsec;
+	uint64_t clock_nsec;		/* how long the guest had run */
+	uint64_t vm_size;		/* bytes of saved machine state */
+	uint64_t disk_size;		/* virtual size at that time */
+	uint64_t icount;		/* UINT64_MAX: not recorded */
+	uint8_t *extra;			/* all extra data, known and unknown */
+	uint32_t extra_len;
+};
+
+/* Reads the table into q->snapshots (q->h.nb_snapshots entries), once. */
+int snaptable_load(struct qcow2 *q, struct qimg_error *e);
+void snaptable_free(struct qcow2 *q);
+/*
+ * The snapshot with that ID or, when there is none, with that name; each may be NULL, then the other
+ * alone decides; with both given both must fit. NULL: no such snapshot, *e says which was meant.
+ */
+const struct snapshot *snaptable_find(struct qcow2 *q, const char *id, const char *name,
+				      struct qimg_error *e);
+/* The L1 table of the snapshot is where one can be, and large enough for its size. */
+int snaptable_check_l1(const struct qcow2 *q, const struct snapshot *s, struct qimg_error *e);
+
+#endif
