@@ -248,6 +248,7 @@ struct qimg_convert {
 	unsigned target_flags;			/* QIMG_OPEN_* cache flags */
 	unsigned flags;
 	uint64_t sparse_size;			/* runs of zeros this long become holes; 0: none */
+	uint64_t rate;				/* bytes written in a second at most; 0: no limit */
 	const struct qimg_progress *progress;	/* or NULL */
 };
 

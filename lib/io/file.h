@@ -61,6 +61,8 @@ int file_write(struct file *f, uint64_t off, const void *buf, size_t len, struct
 /* fdatasync. Once it has failed it fails for ever, and so do later writes. */
 int file_sync(struct file *f, struct qimg_error *e);
 int file_truncate(struct file *f, uint64_t size, struct qimg_error *e);
+/* Takes away the name of a file that this process made. Errors are ignored: it runs after failures. */
+void file_remove(const char *path);
 
 /* One run of the host file: data, or a hole. A file system that knows no holes: all data. */
 struct file_extent {

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Opening and finishing the target of a conversion.
+ *
+ * Invariants: target_prepare changes nothing on disk; a new target has its name only after
+ * target_finish succeeded; data that an existing image had before is not lost by a failure to open it.
+ */
+#include "ops/target.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/opts.h"
+#include "image/image.h"
+#include "io/file.h"
+#include "io/replace.h"
+
+static const char *format_of(const struct qimg_convert *c)
+{
+	if (c->target_format || c->flags & QIMG_CONVERT_NO_CREATE)
+		return c->target_format;
+	return "raw";
+}
+
+static int too_small(const struct qimg_convert *c, uint64_t have, uint64_t need,
+		     struct qimg_error *e)
+{
+	return error_set(e, ENOSPC, "The target '%s' has %" PRIu64 " bytes, which is smaller than the "
+			 "source's %" PRIu64 " bytes; %" PRIu64 " more are needed", c->target, have,
+			 need, need - have);
+}
+
+/* -c: which targets can hold compressed clusters. */
+static int check_compress(const struct qimg_convert *c, const struct driver *d,
+			  const char *data_file, struct qimg_error *e)
+{
+	if (!(c->flags & QIMG_CONVERT_COMPRESS))
+		return 0;
+	if (!(d->caps & DRIVER_PACK))
+		return error_set(e, ENOTSUP, "Format '%s' has no compression; leave out -c or use "
+				 "'-O qcow2'", d->name);
+	if (data_file)
+		return error_set(e, ENOTSUP, "Compressed clusters cannot be stored in the external data "
+				 "file of '%s'; leave out -c or the data file", c->target);
+	return 0;
+}
+
+/* A data file that does not exist yet is ours to remove again. */
+static int note_data_file(struct target *t, const struct qimg_convert *c, struct qimg_error *e)
+{
+	const char *stored = qimg_opts_get(c->create_opts, "data_file");
+	struct file_id id;
+	char *path;
+
+	if (!stored)
+		return 0;
+	path = name_resolve(c->target, stored, false, e);
+	if (!path)
+		return -1;
+	if (file_identify(path, &id, e) < 0 && e->code == ENOENT)
+		t->new_data = path;
+	else
+		free(path);
+	return 0;
+}
+
+static int prepare_new(struct target *t, const struct qimg_convert *c, uint64_t size,
+		       struct qimg_error *e)
+{
+	const char *prealloc = c->create_opts ? qimg_opts_get(c->create_opts, "preallocation") : NULL;
+	const char *data_file = c->create_opts ? qimg_opts_get(c->create_opts, "data_file") : NULL;
+	unsigned flags = c->flags & QIMG_CONVERT_NO_SYNC ? QIMG_CREATE_NO_SYNC : 0;
+
+	if (create_prepare(&t->creation, c->target, format_of(c), c->create_opts, size, flags, e) < 0)
+		return -1;
+	if (check_compress(c, t->creation->driver, data_file, e) < 0)
+		return -1;
+	if (c->flags & QIMG_CONVERT_COMPRESS && prealloc && strcmp(prealloc, "off"))
+		return error_set(e, EINVAL, "Compressed clusters are placed as they come: -c and "
+				 "preallocation=%s exclude each other", prealloc);
+	if (t->creation->size < size)
+		return error_set(e, EINVAL, "The size asked for, %" PRIu64 " bytes, is smaller than the "
+				 "source's %" PRIu64 " bytes", t->creation->size, size);
+	t->size = t->creation->size;
+	if (c->create_opts && note_data_file(t, c, e) < 0)
+		return -1;
+	return replace_check(c->target, c->flags & QIMG_CONVERT_NO_CLOBBER ? REPLACE_NO_CLOBBER : 0, e);
+}
+
+int target_prepare(struct target *t, const struct qimg_convert *c, uint64_t size,
+		   struct qimg_error *e)
+{
+	memset(t, 0, sizeof(*t));
+	t->size = size;
+	return c->flags & QIMG_CONVERT_NO_CREATE ? 0 : prepare_new(t, c, size, e);
+}
+
+static int open_existing(struct target *t, const struct qimg_convert *c, uint64_t size,
+			 struct qimg_error *e)
+{
+	unsigned flags = c->target_flags | QIMG_OPEN_WRITE;
+
+	/* What is in the image beside the range written must outlive a crash, too. */
+	if (!(c->flags & QIMG_CONVERT_NO_SYNC))
+		flags &= ~QIMG_OPEN_NO_FLUSH;
+	if (qimg_open(&t->img, c->target, format_of(c), c->open_opts, flags, e) < 0)
+		return -1;
+	if (t->img->size < size)
+		return too_small(c, t->img->size, size, e);
+	if (check_compress(c, t->img->driver, t->img->data_file ? file_path(t->img->data_file) : NULL,
+			   e) < 0)
+		return -1;
+	t->blank = c->flags & QIMG_CONVERT_TARGET_IS_ZERO;
+	return 0;
+}
+
+static int open_new(struct target *t, const struct qimg_convert *c, uint64_t size,
+		    struct qimg_error *e)
+{
+	/* Creating is a small part of the work and not reported. */
+	struct qimg_progress quiet = { .cancel = c->progress ? c->progress->cancel : NULL };
+	unsigned rflags = 0, flags = c->target_flags | QIMG_OPEN_WRITE;
+	struct file *f;
+
+	if (c->flags & QIMG_CONVERT_NO_CLOBBER)
+		rflags |= REPLACE_NO_CLOBBER;
+	if (c->flags & QIMG_CONVERT_NO_SYNC)
+		rflags |= REPLACE_NO_SYNC;
+	if (c->target_flags & QIMG_OPEN_DIRECT)
+		rflags |= REPLACE_DIRECT;
+	if (replace_open(&t->replace, c->target, rflags, e) < 0)
+		return -1;
+	f = replace_file(t->replace);
+	if (file_is_device(f) && file_size(f) < size)
+		return too_small(c, file_size(f), size, e);
+	if (create_write(t->creation, f, &quiet, e) < 0)
+		return -1;
+	f = replace_take(t->replace);
+	if (image_open_file(&t->img, f, c->target, t->creation->driver->name, c->open_opts, flags,
+			    false, e) < 0) {
+		file_close(f);
+		return -1;
+	}
+	if (t->img->size < t->size)
+		return too_small(c, t->img->size, t->size, e);
+	/* A device still has what was on it; a backing file shines through. */
+	t->blank = !replace_in_place(t->replace) && !t->img->backing;
+	return 0;
+}
+
+int target_open(struct target *t, const struct qimg_convert *c, uint64_t size,
+		struct qimg_error *e)
+{
+	return t->creation ? open_new(t, c, size, e) : open_existing(t, c, size, e);
+}
+
+int target_finish(struct target *t, const struct qimg_convert *c, struct qimg_error *e)
+{
+	struct qimg_image *img = t->img;
+	struct replace *r = t->replace;
+
+	/* Also syncs the data file, which replace_commit knows nothing of. */
+	if (!(c->flags & QIMG_CONVERT_NO_SYNC) && qimg_flush(img, e) < 0)
+		return -1;
+	t->img = NULL;
+	if (qimg_close(img, e) < 0)
+		return -1;
+	t->replace = NULL;
+	if (r && replace_commit(r, e) < 0)
+		return -1;
+	free(t->new_data);
+	t->new_data = NULL;
+	return 0;
+}
+
+void target_abort(struct target *t)
+{
+	struct qimg_error ignored;
+
+	qimg_close(t->img, &ignored);
+	replace_abort(t->replace);
+	if (t->new_data)
+		file_remove(t->new_data);
+	free(t->new_data);
+	create_free(t->creation);
+	memset(t, 0, sizeof(*t));
+}
