@@ -6,6 +6,11 @@
 #ifndef IO_LOCK_H
 #define IO_LOCK_H
 
+/* Two names that fcntl.h has for Linux' long-gone mandatory locks. */
+#include <fcntl.h>
+#undef LOCK_READ
+#undef LOCK_WRITE
+
 struct file;
 struct qimg_error;
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Inside of struct file, for lib/io alone. */
+#ifndef IO_FILE_PRIV_H
+#define IO_FILE_PRIV_H
+
+#include "io/file.h"
+#include "io/lock.h"
+
+/* Ways to zero or free space that this file turned out not to have: they are not tried again. */
+enum file_missing {
+	MISSING_PUNCH = 1 << 0,
+	MISSING_ZERO_RANGE = 1 << 1,
+	MISSING_BLKZEROOUT = 1 << 2,
+	MISSING_BLKDISCARD = 1 << 3,
+	MISSING_ALLOCATE = 1 << 4,
+	MISSING_SEEK = 1 << 5,
+};
+
+struct file {
+	int fd;
+	char *path;			/* for messages */
+	unsigned flags;			/* FILE_* */
+	bool device;
+	uint64_t size;
+	struct file_id id;
+	unsigned missing;		/* MISSING_* */
+	int sync_error;			/* of the first sync that failed, else 0 */
+	enum lock_mode lock;
+
+	/* O_DIRECT is on when direct_align is not 0: what offsets, lengths, addresses must be. */
+	uint32_t direct_align, direct_memory;
+
+	/* The last answer about holes; empty when cache_end is 0. */
+	uint64_t cache_start, cache_end;
+	bool cache_hole;
+};
+
+/* Calls the hook, if any: 0, or the errno value to fail with. */
+int file_hook_call(struct file *f, enum file_op op, uint64_t off, const void *buf, uint64_t len);
+/* Fails, with *e, when the file may not be changed: opened for reading, or after a failed sync. */
+int file_check_change(struct file *f, struct qimg_error *e);
+/* To be told of each change of [off, off+len), done or attempted: holes may be elsewhere now. */
+void file_changed(struct file *f, uint64_t off, uint64_t len);
+/* The file reaches to `end` at least. */
+void file_grown(struct file *f, uint64_t end);
+/* Opens without blocking and without side effects on what is no file or block device. */
+int file_open_fd(const char *path, int flags, struct qimg_error *e);
+
+/* The transfers themselves, past the checks and the hook. 0, or an errno value; *done: bytes moved. */
+int file_pread(struct file *f, uint64_t off, void *buf, size_t len, size_t *done);
+int file_pwrite(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done);
+/* Writes in the way the file is open for, and keeps track of it. */
+int file_put(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done);
+
+/* O_DIRECT: turns it on where the file can do it (else warns), and the transfers that keep its rules. */
+void direct_enable(struct file *f);
+void direct_disable(struct file *f, const char *why);
+int direct_pread(struct file *f, uint64_t off, void *buf, size_t len, size_t *done);
+int direct_pwrite(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done);
+
+#endif
