@@ -109,6 +109,7 @@ struct driver {
 		   struct wait *w, struct qimg_error *e);
 	int (*begin)(struct qimg_image *img, uint64_t off, uint64_t len, struct wmap *m,
 		     struct wait *w, struct qimg_error *e);
+	/* When it fails, the place has been given back as by abort. */
 	int (*commit)(struct qimg_image *img, struct wmap *m, struct wait *w, struct qimg_error *e);
 	void (*abort)(struct qimg_image *img, struct wmap *m);
 	/*

@@ -52,7 +52,7 @@ struct qcow2 {
 
 	/* alloc.c */
 	uint64_t free_hint;		/* cluster index below which nothing is free */
-	uint64_t blank_from;		/* host offsets from here on were beyond the end at open */
+	uint64_t blank_from;		/* clusters from here on were never part of the file */
 	struct release *releases;	/* deferred decrements */
 	size_t release_count, release_room;
 	uint64_t release_clusters;

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Slices of metadata tables in memory, keyed by their offset in the image file.
+ *
+ * - A slice that is pinned stays where it is. Pins are counts.
+ * - A dirty slice stays until it has been written; the flag is cleared only after the write
+ *   succeeded. The cache never decides by itself when a dirty slice may be written: it asks its
+ *   owner (the order in which metadata reaches the disk is flush.c's).
+ * - Memory is taken when a slot is used for the first time.
+ */
+#ifndef QCOW2_CACHE_H
+#define QCOW2_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cache;
+struct file;
+struct qimg_error;
+
+struct slice {
+	uint64_t off;		/* in the file, a multiple of the slice size */
+	uint8_t *data;
+	/* the cache's */
+	uint32_t pins;
+	uint32_t next;		/* in the hash chain */
+	bool used, dirty, referenced;
+};
+
+struct cache_stats {
+	uint64_t hits, misses, evictions, writes;
+};
+
+/* Called when `victim` must be clean for its slot to be used again. */
+typedef int (*cache_clean_fn)(void *owner, struct slice *victim, struct qimg_error *e);
+
+/* slice_size: a power of two >= 512. slots: at least 2. */
+int cache_open(struct cache **c, struct file *f, uint32_t slice_size, uint32_t slots,
+	       cache_clean_fn clean, void *owner, struct qimg_error *e);
+void cache_close(struct cache *c);	/* what is dirty is lost; NULL is allowed */
+uint32_t cache_slice_size(const struct cache *c);
+const struct cache_stats *cache_stats(const struct cache *c);
+
+/* The slice at off (aligned), read if it is not here, pinned until cache_put. */
+int cache_get(struct cache *c, uint64_t off, struct slice **s, struct qimg_error *e);
+void cache_put(struct cache *c, struct slice *s);
+void cache_dirty(struct cache *c, struct slice *s);	/* s is pinned */
+/* Drops what is here of [off, off+len), dirty or not: the clusters have a new meaning. No pins. */
+void cache_forget(struct cache *c, uint64_t off, uint64_t len);
+bool cache_any_dirty(const struct cache *c);
+
+/* For flush.c alone. The second writes all dirty slices in the order of their offsets. */
+int cache_write(struct cache *c, struct slice *s, struct qimg_error *e);
+int cache_write_dirty(struct cache *c, struct qimg_error *e);
+
+#endif

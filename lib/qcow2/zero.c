@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Zeroing and discarding by changes of the mapping alone, within one L2 table a call.
+ *
+ * A cluster that is not allocated in an image without a backing file reads as zeros already and is
+ * left as it is, so that zeroing a large empty image costs nothing.
+ */
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/range.h"
+#include "qcow2/flush.h"
+#include "qcow2/map.h"
+#include "qcow2/qcow2.h"
+#include "qcow2/table.h"
+#include "qcow2/write.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* Computes the new entry; returns false when nothing changes. `sub` is the mask of subclusters. */
+typedef bool (*change_fn)(const struct qcow2 *q, const struct entry *old, uint32_t sub,
+			  unsigned flags, struct entry *new);
+
+static bool has_backing(const struct qcow2 *q)
+{
+	return q->h.backing_name;
+}
+
+static bool reads_zero(const struct qcow2 *q, const struct entry *en)
+{
+	if (en->kind == ENTRY_ZERO || en->kind == ENTRY_ZERO_HOST)
+		return true;
+	if (en->kind != ENTRY_HOLE)
+		return q->extended && en->kind == ENTRY_DATA && en->zero == UINT32_MAX;
+	return !has_backing(q) || en->zero == UINT32_MAX;
+}
+
+/* Reads as zeros, no host cluster. */
+static void make_plain_zero(const struct qcow2 *q, struct entry *new)
+{
+	*new = (struct entry){ .kind = ENTRY_ZERO };
+	if (q->extended) {
+		new->kind = ENTRY_HOLE;
+		new->zero = UINT32_MAX;
+	} else if (q->h.version < 3) {
+		new->kind = ENTRY_HOLE;		/* only where there is no backing file */
+	}
+}
+
+/* The bits of some subclusters; the host cluster stays. */
+static bool zero_subs(const struct entry *old, uint32_t sub, struct entry *new)
+{
+	*new = *old;
+	new->alloc &= ~sub;
+	new->zero |= sub;
+	return new->alloc != old->alloc || new->zero != old->zero;
+}
+
+static bool zero_change(const struct qcow2 *q, const struct entry *old, uint32_t sub,
+			unsigned flags, struct entry *new)
+{
+	bool host = old->kind == ENTRY_DATA || old->kind == ENTRY_ZERO_HOST;
+
+	if (q->extended && sub != UINT32_MAX)
+		return zero_subs(old, sub, new);
+	if (host && !(flags & MAP_UNMAP) && q->h.version >= 3) {
+		if (q->extended)
+			return zero_subs(old, sub, new);
+		*new = *old;
+		new->kind = ENTRY_ZERO_HOST;
+		return old->kind != ENTRY_ZERO_HOST;
+	}
+	if (!host && reads_zero(q, old))
+		return false;
+	make_plain_zero(q, new);
+	return true;
+}
+
+static bool discard_change(const struct qcow2 *q, const struct entry *old, uint32_t sub,
+			   unsigned flags, struct entry *new)
+{
+	bool host = old->kind == ENTRY_DATA || old->kind == ENTRY_ZERO_HOST;
+
+	(void)sub;
+	(void)flags;
+	if (!host && reads_zero(q, old))
+		return false;
+	make_plain_zero(q, new);
+	return true;
+}
+
+/* Subclusters of the cluster at `cluster` that lie in [off, end), as a mask. */
+static uint32_t subs_in(const struct qcow2 *q, uint64_t cluster, uint64_t off, uint64_t end)
+{
+	struct range r = range_clip(cluster, q->cluster_size, off, end);
+	unsigned first, last;
+
+	if (!q->extended)
+		return UINT32_MAX;
+	first = (unsigned)((r.start - cluster) >> q->sub_bits);
+	last = (unsigned)((r.start + r.len - 1 - cluster) >> q->sub_bits);
+	return (UINT32_MAX >> (31 - (last - first))) << first;
+}
+
+/* Changes the entries of [off, end), which lies within one slice and starts and ends between grains. */
+static int change_slice(struct qcow2 *q, struct cursor *c, uint64_t off, uint64_t end, unsigned flags,
+			change_fn change, enum release_why why, struct qimg_error *e)
+{
+	uint64_t cluster = round_down(off, q->cluster_size);
+
+	for (uint32_t i = 0; cluster < end; i++, cluster += q->cluster_size) {
+		struct entry old, new;
+
+		if (table_entry(q, c, i, cluster, &old, e) < 0)
+			return -1;
+		if (!change(q, &old, subs_in(q, cluster, off, end), flags, &new))
+			continue;
+		/* An entry that keeps its host cluster keeps its reference. */
+		if (new.kind != ENTRY_DATA && new.kind != ENTRY_ZERO_HOST &&
+		    write_release_old(q, &old, why, e) < 0)
+			return -1;
+		table_set(q, c, i, &new);
+	}
+	return 0;
+}
+
+/* Whether a change would do anything in the slice. */
+static int slice_needs(struct qcow2 *q, const struct cursor *c, uint64_t off, uint64_t end,
+		       unsigned flags, change_fn change, struct qimg_error *e)
+{
+	uint64_t cluster = round_down(off, q->cluster_size);
+
+	for (uint32_t i = 0; cluster < end; i++, cluster += q->cluster_size) {
+		struct entry old, new;
+
+		if (table_entry(q, c, i, cluster, &old, e) < 0)
+			return -1;
+		if (change(q, &old, subs_in(q, cluster, off, end), flags, &new))
+			return 1;
+	}
+	return 0;
+}
+
+static int change_range(struct qcow2 *q, uint64_t off, uint64_t end, unsigned flags, change_fn change,
+			enum release_why why, uint64_t *did, struct wait *w, struct qimg_error *e)
+{
+	struct cursor c;
+	int ret;
+
+	if (write_prepare(q, e) < 0)
+		return -1;
+	end = min_u64(end, round_down(off, table_span(q)) + table_span(q));
+	ret = table_find(q, off, &c, e);
+	if (ret < 0)
+		return -1;
+	if (ret && !has_backing(q)) {	/* no table, reads as zeros */
+		*did = end - off;
+		return 0;
+	}
+	if (!ret) {
+		end = min_u64(end, round_down(off, q->cluster_size) +
+			      ((uint64_t)c.count << q->cluster_bits));
+		ret = slice_needs(q, &c, off, end, flags, change, e);
+		table_put(q, &c);
+		if (ret <= 0) {
+			*did = end - off;
+			return ret;
+		}
+	}
+	if (write_in_flight(q, off, end - off)) {
+		if (w)
+			w->op = WAIT_TURN;
+		return w ? MAP_WAIT : error_set(e, EBUSY, "Guest offset 0x%" PRIx64
+						" of '%s' is being written to", off, q->img->name);
+	}
+	ret = table_find_writable(q, off, &c, e);
+	if (ret < 0)
+		return -1;
+	end = min_u64(end, round_down(off, q->cluster_size) +
+		      ((uint64_t)c.count << q->cluster_bits));
+	ret = change_slice(q, &c, off, end, flags, change, why, e);
+	table_put(q, &c);
+	*did = end - off;
+	return ret;
+}
+
+/*
+ * The part at the front of [off, off+len) that starts and ends between grains; the last (sub)cluster of
+ * the image counts as whole. Returns 0 with *did the length up to the next grain when there is none.
+ */
+static bool front_part(const struct qcow2 *q, uint64_t off, uint64_t len, uint64_t grain,
+		       uint64_t *end, uint64_t *did)
+{
+	uint64_t to = off + len == q->img->size ? off + len : round_down(off + len, grain);
+
+	if (is_aligned(off, grain) && to > off) {
+		*end = to;
+		return true;
+	}
+	*did = min_u64(len, round_up(off + 1, grain) - off);
+	return false;
+}
+
+int qcow2_zero(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flags, uint64_t *did,
+	       struct wait *w, struct qimg_error *e)
+{
+	struct qcow2 *q = qcow2_of(img);
+	uint64_t sub = UINT64_C(1) << q->sub_bits, end, rest;
+
+	if (!front_part(q, off, len, sub, &end, did))
+		return error_set(e, ENOTSUP, "Not a whole cluster");
+	if (q->external && q->h.autoclear & AUTOCLEAR_DATA_FILE_RAW) {
+		*did = end - off;
+		return error_set(e, ENOTSUP, "The data file must have the zeros");
+	}
+	if (q->h.version < 3 && has_backing(q)) {
+		*did = end - off;
+		return error_set(e, ENOTSUP, "Version 2 has no zero clusters");
+	}
+	if (q->extended) {
+		/* Cut so that whole clusters and parts of one are done in calls of their own. */
+		uint64_t next = round_up(off + 1, q->cluster_size);
+
+		if (!is_aligned(off, q->cluster_size))
+			end = min_u64(end, next);
+		else if (end > next && end != img->size)
+			end = round_down(end, q->cluster_size);
+		rest = end & (q->cluster_size - 1);
+		if (!is_aligned(off, q->cluster_size) || (rest && end != img->size)) {
+			struct extent x;
+
+			/* A packed cluster has no subclusters to mark. */
+			if (qcow2_map(img, off, end - off, &x, NULL, e) < 0)
+				return -1;
+			if (x.kind == EXTENT_PACKED) {
+				*did = end - off;
+				return error_set(e, ENOTSUP, "Part of a compressed cluster");
+			}
+		}
+	}
+	return change_range(q, off, end, flags, zero_change, RELEASE_OTHER, did, w, e);
+}
+
+int qcow2_discard(struct qimg_image *img, uint64_t off, uint64_t len, uint64_t *did, struct wait *w,
+		  struct qimg_error *e)
+{
+	struct qcow2 *q = qcow2_of(img);
+	uint64_t end;
+
+	if (!front_part(q, off, len, q->cluster_size, &end, did))
+		return 0;
+	/*
+	 * Where only writing zeros could keep what the guest reads from coming back (a backing file
+	 * without zero clusters, a data file that must be readable by itself), nothing is done.
+	 */
+	if ((q->h.version < 3 && has_backing(q)) ||
+	    (q->external && q->h.autoclear & AUTOCLEAR_DATA_FILE_RAW)) {
+		*did = end - off;
+		return 0;
+	}
+	return change_range(q, off, end, 0, discard_change, RELEASE_REQUEST, did, w, e);
+}
