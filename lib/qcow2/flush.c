@@ -114,12 +114,15 @@ int flush_switch(struct qcow2 *q,
 
 int flush_begin(struct qcow2 *q, struct qimg_error *e)
 {
+	int claimed;
+
 	if (!q->writable)
 		return error_set(e, EBADF, "'%s' is not open for writing", q->img->name);
 	if (q->h.incompatible & INCOMPAT_CORRUPT && !(q->img->flags & QIMG_OPEN_CHECK))
 		return error_set(e, EROFS, "'%s' is marked corrupt and can not be written to: "
 				 "run 'qemu-img check -r all'", q->img->name);
-	if (open_claim(q, e) < 0)
+	claimed = open_claim(q, e);
+	if (claimed < 0 || (claimed && file_sync(q->file, e) < 0))
 		return -1;
 	if (q->lazy_refcounts && !q->dirty_marked) {
 		q->h.incompatible |= INCOMPAT_DIRTY;

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "io/file.h"
 #include "io/lock.h"
+#include "qcow2/alloc.h"
 #include "qcow2/option.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/snaptable.h"
@@ -178,6 +179,7 @@ static void close_image(struct qimg_image *img)
 	struct qcow2 *q = qcow2_of(img);
 
 	snaptable_free(q);
+	alloc_close(q);
 	refcount_close(q);
 	table_close(q);
 	file_close(img->data_file);

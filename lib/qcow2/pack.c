@@ -6,6 +6,8 @@
  * of them than its refcount can count. The place where the next one goes is forgotten when its host
  * cluster becomes free (alloc.c), and at close.
  */
+#include "qcow2/qcow2.h"
+
 #include <errno.h>
 #include <inttypes.h>
 
@@ -14,7 +16,6 @@
 #include "qcow2/alloc.h"
 #include "qcow2/entry.h"
 #include "qcow2/flush.h"
-#include "qcow2/qcow2.h"
 #include "qcow2/refcount.h"
 #include "qcow2/table.h"
 #include "qcow2/write.h"

@@ -5,6 +5,8 @@
  * The L1 table is made long enough first, then the size in the header changes. What is new reads as
  * zeros: it is not allocated, and the end of a partial last cluster was written as zeros with it.
  */
+#include "qcow2/qcow2.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +15,6 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "qcow2/flush.h"
-#include "qcow2/qcow2.h"
 #include "qcow2/table.h"
 #include "qcow2/write.h"
 

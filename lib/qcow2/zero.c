@@ -5,17 +5,16 @@
  * A cluster that is not allocated in an image without a backing file reads as zeros already and is
  * left as it is, so that zeroing a large empty image costs nothing.
  */
-#include "base/bytes.h"
-#include "base/error.h"
-#include "base/range.h"
-#include "qcow2/flush.h"
-#include "qcow2/map.h"
 #include "qcow2/qcow2.h"
-#include "qcow2/table.h"
-#include "qcow2/write.h"
 
 #include <errno.h>
 #include <inttypes.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/range.h"
+#include "qcow2/table.h"
+#include "qcow2/write.h"
 
 /* Computes the new entry; returns false when nothing changes. `sub` is the mask of subclusters. */
 typedef bool (*change_fn)(const struct qcow2 *q, const struct entry *old, uint32_t sub,
@@ -97,6 +96,8 @@ static uint32_t subs_in(const struct qcow2 *q, uint64_t cluster, uint64_t off, u
 
 	if (!q->extended)
 		return UINT32_MAX;
+	if (end == q->img->size)	/* nothing lies behind it */
+		r.len = cluster + q->cluster_size - r.start;
 	first = (unsigned)((r.start - cluster) >> q->sub_bits);
 	last = (unsigned)((r.start + r.len - 1 - cluster) >> q->sub_bits);
 	return (UINT32_MAX >> (31 - (last - first))) << first;
