@@ -288,6 +288,6 @@ kept() {
 no_litter() {
 	local dir=$1
 	shift
-	equal "$(find "$dir" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | tr '\n' ' ')" \
-		"$(printf '%s\n' "$@" | sort | tr '\n' ' ')" "in $dir"
+	equal "$(find "$dir" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort)" \
+		"$(printf '%s\n' "$@" | sort)" "in $dir"
 }
