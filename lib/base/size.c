@@ -6,6 +6,8 @@
  * unit. The code of the error is EINVAL when the text is no size and ERANGE when it is one, but
  * beyond 2^63-1: callers word the two differently.
  */
+#include "qimg.h"
+
 #include <errno.h>
 
 #include "base/bytes.h"

@@ -11,6 +11,8 @@
  *
  * A file that refuses direct transfers although it took the flag falls back to the page cache for good.
  */
+#include "io/file_priv.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -23,7 +25,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "io/file_priv.h"
 
 #define BOUNCE MIB
 

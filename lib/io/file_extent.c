@@ -6,6 +6,8 @@
  * goes through file_changed, which forgets it. Runs are asked from the kernel at most as far as the
  * file reaches for us.
  */
+#include "io/file_priv.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/fs.h>
@@ -15,7 +17,6 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "io/file_priv.h"
 
 /* Fills the cache with the run at off. */
 static int look(struct file *f, uint64_t off, struct qimg_error *e)
