@@ -37,12 +37,8 @@ int open_how(const struct args *a, int cache_id, struct open_how *h);
 int open_image(const char *name, const struct open_how *h, struct qimg_image **img);
 /* That message. */
 void open_failed(const char *name, const struct qimg_error *e);
-/*
- * Takes "driver=qcow2,file.filename=NAME,..." apart: name and format are the caller's to free
- * (format may become NULL), the rest stays in *opts.
- */
-int open_image_opts(const char *list, char **name, char **format, struct qimg_opts **opts,
-		    struct qimg_error *e);
+/* The options of --image-opts, to be freed by the caller; NULL after filling *e. */
+struct qimg_opts *open_options(const char *list, struct qimg_error *e);
 extern const char *const open_cache_modes[];	/* ended by NULL */
 /* Cache mode to QIMG_OPEN_* flags, added to *flags. -1 after a message. */
 int open_cache(const char *mode, unsigned *flags);

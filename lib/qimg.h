@@ -104,7 +104,9 @@ enum {					/* flags of qimg_open */
 /*
  * Opens the image `name` (a file or block device; "file:NAME" and "json:{...}" are understood too)
  * with its whole backing chain. `format` NULL means: probe. `opts` (or NULL) holds open options of the
- * format, with dots for nesting ("backing.driver"). On success *img is to be closed with qimg_close.
+ * format, with dots for nesting ("backing.driver"). With a name of NULL they name the file, as
+ * "file.filename", and may name the format, as "driver". On success *img is to be closed with
+ * qimg_close.
  */
 int qimg_open(struct qimg_image **img, const char *name, const char *format,
 	      const struct qimg_opts *opts, unsigned flags, struct qimg_error *e);
@@ -168,11 +170,11 @@ int qimg_map(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_ext
  */
 int qimg_info(struct qimg_image *img, struct qimg_value **info, struct qimg_error *e);
 /*
- * A list of such objects, the top image first, each opened on its own and closed again, so that a
- * long chain needs few file descriptors. Loops and missing files are errors.
+ * A list of such objects, the top image (named as for qimg_open) first, each opened on its own and
+ * closed again, so that a long chain needs few file descriptors. Loops and missing files are errors.
  */
-int qimg_info_chain(const char *name, const char *format, unsigned flags, struct qimg_value **list,
-		    struct qimg_error *e);
+int qimg_info_chain(const char *name, const char *format, const struct qimg_opts *opts,
+		    unsigned flags, struct qimg_value **list, struct qimg_error *e);
 /*
  * Makes a read-only image show the content of an internal snapshot: "NAME_OR_ID", or
  * "snapshot.id=ID,snapshot.name=NAME" (either or both). The size may change.
