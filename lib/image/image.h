@@ -47,6 +47,7 @@ struct qimg_image {
 	bool no_backing;		/* asked for by options or flags */
 	struct qimg_opts *backing_opts;	/* "backing.*", until the backing file is open */
 	struct inflated *inflated;	/* the compressed cluster read last: see packed.c */
+	uint8_t *scratch;		/* RW_SCRATCH bytes, allocated when first needed: see cow.c */
 };
 
 /*
@@ -67,6 +68,7 @@ void image_free(struct qimg_image *img);
 /* Formats by name, by content. NULL when unknown; probing falls back to raw. */
 const struct driver *registry_find(const char *name);
 const struct driver *registry_probe(struct file *f, struct qimg_error *e);
+const struct driver *registry_probe_head(const uint8_t *head, size_t n, uint64_t size);
 
 /*
  * Resolves a name stored in the image at `base` (a path) to a path to open: relative names against the
