@@ -156,18 +156,34 @@ uint8_t *rw_scratch(struct qimg_image *img, struct qimg_error *e)
 	return img->scratch;
 }
 
+/* What a flush releases may be what was missing. */
+static bool may_find_space(struct qimg_image *img, const struct qimg_error *e)
+{
+	struct qimg_error ignored;
+
+	return (e->code == ENOSPC || e->code == EDQUOT || e->code == EFBIG) &&
+		img->driver->flush && img->driver->flush(img, NULL, &ignored) == 0;
+}
+
 int rw_write(struct qimg_image *img, uint64_t off, const void *buf, size_t len, struct qimg_error *e)
 {
+	bool retried = false;
 	struct wmap m;
 
 	for (size_t done = 0; done < len; done += m.len) {
 		if (img->driver->begin(img, off + done, len - done, &m, NULL, e) < 0)
 			return -1;
 		if (cow_write(img, &m, (const uint8_t *)buf + done, e) < 0) {
-			if (m.link)
-				img->driver->abort(img, &m);
-			return -1;
+			if (!m.link)
+				return -1;
+			img->driver->abort(img, &m);
+			if (retried || !may_find_space(img, e))
+				return -1;
+			retried = true;
+			m.len = 0;
+			continue;
 		}
+		retried = false;
 		if (m.link && img->driver->commit(img, &m, NULL, e) < 0)
 			return -1;
 	}
