@@ -165,27 +165,34 @@ static bool may_find_space(struct qimg_image *img, const struct qimg_error *e)
 		img->driver->flush && img->driver->flush(img, NULL, &ignored) == 0;
 }
 
+/* Writes the front part; *m says how much. */
+static int write_part(struct qimg_image *img, uint64_t off, const uint8_t *buf, size_t len,
+		      struct wmap *m, struct qimg_error *e)
+{
+	if (img->driver->begin(img, off, len, m, NULL, e) < 0)
+		return -1;
+	if (cow_write(img, m, buf, e) < 0) {
+		if (m->link)
+			img->driver->abort(img, m);
+		return -1;
+	}
+	return m->link ? img->driver->commit(img, m, NULL, e) : 0;
+}
+
 int rw_write(struct qimg_image *img, uint64_t off, const void *buf, size_t len, struct qimg_error *e)
 {
 	bool retried = false;
 	struct wmap m;
 
-	for (size_t done = 0; done < len; done += m.len) {
-		if (img->driver->begin(img, off + done, len - done, &m, NULL, e) < 0)
+	for (size_t done = 0; done < len; ) {
+		if (write_part(img, off + done, (const uint8_t *)buf + done, len - done, &m, e) == 0) {
+			done += m.len;
+			retried = false;
+		} else if (retried || !may_find_space(img, e)) {
 			return -1;
-		if (cow_write(img, &m, (const uint8_t *)buf + done, e) < 0) {
-			if (!m.link)
-				return -1;
-			img->driver->abort(img, &m);
-			if (retried || !may_find_space(img, e))
-				return -1;
+		} else {
 			retried = true;
-			m.len = 0;
-			continue;
 		}
-		retried = false;
-		if (m.link && img->driver->commit(img, &m, NULL, e) < 0)
-			return -1;
 	}
 	return 0;
 }
