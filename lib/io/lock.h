@@ -19,6 +19,7 @@ enum lock_mode {
 	LOCK_READ,	/* reads a consistent image: nobody may write or resize */
 	LOCK_WRITE,	/* writes and resizes: nobody else may write, resize or rely on the content */
 	LOCK_TARGET,	/* writes a raw target: others may not write */
+	LOCK_LOOK,	/* reads a raw image: only those who forbid readers are in the way */
 };
 
 /*
