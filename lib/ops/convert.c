@@ -246,7 +246,7 @@ int qimg_convert(const struct qimg_convert *c, struct qimg_error *e)
 		goto out;
 	if (copy_all(c, &t, size, e) < 0)
 		goto out;
-	ret = target_finish(&t, c, e);
+	ret = target_finish(&t, e);
 out:
 	target_abort(&t);
 	return ret;

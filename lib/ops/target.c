@@ -100,15 +100,23 @@ int target_prepare(struct target *t, const struct qimg_convert *c, uint64_t size
 	return c->flags & QIMG_CONVERT_NO_CREATE ? 0 : prepare_new(t, c, size, e);
 }
 
-static int open_existing(struct target *t, const struct qimg_convert *c, uint64_t size,
-			 struct qimg_error *e)
+/*
+ * Only NO_SYNC leaves out syncs. Cache mode "unsafe" does not: nothing is flushed in the middle of a copy
+ * anyway, but the end has to be safe, and so has what an existing image holds beside the range written.
+ */
+static unsigned open_flags(const struct qimg_convert *c)
 {
 	unsigned flags = c->target_flags | QIMG_OPEN_WRITE;
 
-	/* What is in the image beside the range written must outlive a crash, too. */
-	if (!(c->flags & QIMG_CONVERT_NO_SYNC))
-		flags &= ~QIMG_OPEN_NO_FLUSH;
-	if (qimg_open(&t->img, c->target, format_of(c), c->open_opts, flags, e) < 0)
+	if (c->flags & QIMG_CONVERT_NO_SYNC)
+		return flags | QIMG_OPEN_NO_FLUSH;
+	return flags & ~QIMG_OPEN_NO_FLUSH;
+}
+
+static int open_existing(struct target *t, const struct qimg_convert *c, uint64_t size,
+			 struct qimg_error *e)
+{
+	if (qimg_open(&t->img, c->target, format_of(c), c->open_opts, open_flags(c), e) < 0)
 		return -1;
 	if (t->img->size < size)
 		return too_small(c, t->img->size, size, e);
@@ -124,7 +132,7 @@ static int open_new(struct target *t, const struct qimg_convert *c, uint64_t siz
 {
 	/* Creating is a small part of the work and not reported. */
 	struct qimg_progress quiet = { .cancel = c->progress ? c->progress->cancel : NULL };
-	unsigned rflags = 0, flags = c->target_flags | QIMG_OPEN_WRITE;
+	unsigned rflags = 0;
 	struct file *f;
 
 	if (c->flags & QIMG_CONVERT_NO_CLOBBER)
@@ -141,8 +149,8 @@ static int open_new(struct target *t, const struct qimg_convert *c, uint64_t siz
 	if (create_write(t->creation, f, &quiet, e) < 0)
 		return -1;
 	f = replace_take(t->replace);
-	if (image_open_file(&t->img, f, c->target, t->creation->driver->name, c->open_opts, flags,
-			    false, e) < 0) {
+	if (image_open_file(&t->img, f, c->target, t->creation->driver->name, c->open_opts,
+			    open_flags(c), false, e) < 0) {
 		file_close(f);
 		return -1;
 	}
@@ -159,14 +167,12 @@ int target_open(struct target *t, const struct qimg_convert *c, uint64_t size,
 	return t->creation ? open_new(t, c, size, e) : open_existing(t, c, size, e);
 }
 
-int target_finish(struct target *t, const struct qimg_convert *c, struct qimg_error *e)
+int target_finish(struct target *t, struct qimg_error *e)
 {
 	struct qimg_image *img = t->img;
 	struct replace *r = t->replace;
 
-	/* Also syncs the data file, which replace_commit knows nothing of. */
-	if (!(c->flags & QIMG_CONVERT_NO_SYNC) && qimg_flush(img, e) < 0)
-		return -1;
+	/* Flushes, the data file included, which replace_commit knows nothing of. */
 	t->img = NULL;
 	if (qimg_close(img, e) < 0)
 		return -1;

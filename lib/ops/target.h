@@ -28,7 +28,7 @@ int target_prepare(struct target *t, const struct qimg_convert *c, uint64_t size
 int target_open(struct target *t, const struct qimg_convert *c, uint64_t size,
 		struct qimg_error *e);
 /* Closes it; on stable storage and under its name afterwards. When it fails, target_abort is due. */
-int target_finish(struct target *t, const struct qimg_convert *c, struct qimg_error *e);
+int target_finish(struct target *t, struct qimg_error *e);
 /* Takes everything back. Also right after a failure of any of these, and after success. */
 void target_abort(struct target *t);
 

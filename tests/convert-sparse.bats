@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# convert -S: which runs of zeros become holes.
+
+load helpers
+
+# 16 MiB: every 256 KiB one byte that is not zero, all of it allocated
+speckled() {
+	need python3
+	python3 -c '
+b = bytearray(16 << 20)
+for i in range(0, len(b), 256 << 10):
+    b[i + 100] = 1
+open("in.raw", "wb").write(b)'
+}
+
+used() {
+	qimg convert -S "$1" -f raw -O raw in.raw out.raw
+	cmp in.raw out.raw
+	sync out.raw
+	allocated out.raw
+}
+
+@test '-S sets the size of the holes' {
+	speckled
+	local chunks=64
+	equal "$(used 4k)" $((chunks * 4096))
+	equal "$(used 512)" $((chunks * 4096))
+	equal "$(used 64k)" $((chunks * 65536))
+	equal "$(used 256k)" $((16 << 20))
+	equal "$(used 0)" $((16 << 20))
+	# not a power of two, and longer than any run
+	equal "$(used 12k)" $((chunks * 8192))
+	equal "$(used 16M)" $((16 << 20))
+}
+
+@test 'zeros longer than the buffers are still one run' {
+	dd if=/dev/zero of=in.raw bs=1M count=40 status=none
+	printf x | dd of=in.raw bs=1 seek=3000000 conv=notrunc status=none
+	[ "$(used 16M)" -le $((16 << 20)) ]
+	[ "$(used 8M)" -le $((8 << 20)) ]
+}
+
+@test 'a zero tail that is shorter than -S is a hole' {
+	pattern_file in.raw 1M
+	head -c 4096 /dev/zero >>in.raw
+	qimg convert -S 64k -f raw -O raw in.raw out.raw
+	cmp in.raw out.raw
+}
+
+@test '-S 0 allocates everything' {
+	truncate -s 5000000 in.raw
+	qimg convert -S 0 -f raw -O raw in.raw out.raw
+	[ "$(allocated out.raw)" -ge 5000000 ]
+	qimg convert -S 0 -f raw -O qcow2 in.raw out.qcow2
+	is_clean out.qcow2
+	need qemu-img
+	contains "$(qemu-img check out.qcow2)" '77/77 = 100.00% allocated'
+	same raw in.raw qcow2 out.qcow2
+}
+
+@test '-S takes multiples of 512 up to 16 MiB' {
+	truncate -s 1M in.raw
+	local bad
+	for bad in 513 1 16777728 1T x -1 ''; do
+		refused out.raw qimg convert -S "$bad" -f raw -O raw in.raw out.raw
+	done
+	qimg convert -S 16M -f raw -O raw in.raw out.raw
+	qimg convert --sparse-size=1536 -f raw -O raw in.raw out.raw
+}
+
+@test 'a partly zero cluster is written as a whole' {
+	truncate -s 1M in.raw
+	printf x | dd of=in.raw bs=1 seek=70000 conv=notrunc status=none
+	qimg convert -f raw -O qcow2 in.raw out.qcow2
+	same raw in.raw qcow2 out.qcow2
+	need qemu-img
+	contains "$(qemu-img check out.qcow2)" '1/16 = 6.25% allocated'
+}
