@@ -305,7 +305,9 @@ int alloc_apply(struct qcow2 *q, struct qimg_error *e)
 			ret = apply_one(q, r, e);
 	}
 	/* What failed is not tried again: the rest of it leaks. */
-	memmove(q->releases, q->releases + i, (q->release_count - i) * sizeof(*q->releases));
+	if (i)
+		memmove(q->releases, q->releases + i,
+			(q->release_count - i) * sizeof(*q->releases));
 	q->release_count -= i;
 	q->release_clusters = 0;
 	for (i = 0; i < q->release_count; i++)
