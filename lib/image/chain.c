@@ -103,6 +103,8 @@ out:
 
 int chain_open(struct qimg_image *top, struct qimg_error *e)
 {
+	if (top->flags & QIMG_OPEN_HEADER_ONLY)
+		return 0;
 	for (struct qimg_image *i = top; !i->no_backing && (i->backing_name || i->backing_opts);
 	     i = i->backing) {
 		if (i == top)

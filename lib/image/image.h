@@ -75,6 +75,7 @@ const struct driver *registry_probe_head(const uint8_t *head, size_t n, uint64_t
  * folder of base. References that are not plain files ("json:", "nbd:", ...) fail unless `external`.
  * The caller frees the result.
  */
+const char *name_plain(const char *name);	/* without "file:" in front */
 bool name_is_reference(const char *stored);
 char *name_resolve(const char *base, const char *stored, bool external, struct qimg_error *e);
 

@@ -70,6 +70,11 @@ bool name_is_reference(const char *stored)
 	return is_known_scheme(stored);
 }
 
+const char *name_plain(const char *name)
+{
+	return strncmp(name, "file:", 5) ? name : name + 5;
+}
+
 char *name_resolve(const char *base, const char *stored, bool external, struct qimg_error *e)
 {
 	const char *slash;
@@ -81,8 +86,7 @@ char *name_resolve(const char *base, const char *stored, bool external, struct q
 			  "references are followed only when that is asked for", base, stored);
 		return NULL;
 	}
-	if (!strncmp(stored, "file:", 5))
-		stored += 5;
+	stored = name_plain(stored);
 	if (*stored == 0) {
 		error_set(e, EINVAL, "'%s' stores an empty file name", base);
 		return NULL;

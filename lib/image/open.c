@@ -115,7 +115,7 @@ static int open_with(struct qimg_image **out, struct file *f, const char *name,
 	img->flags = o->flags;
 	img->cow_zero = o->cow_zero;
 	img->detect_zeroes = o->detect_zeroes;
-	img->no_backing = o->no_backing || (o->flags & (QIMG_OPEN_NO_BACKING | QIMG_OPEN_HEADER_ONLY));
+	img->no_backing = o->no_backing || (o->flags & QIMG_OPEN_NO_BACKING);
 	if (!locked && lock_set(f, lock_wanted(o->flags), e) < 0)
 		goto fail;
 	img->driver = find_driver(img, f, format, o->driver, e);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,11 +210,40 @@ static const struct qimg_option raw_create_options[] = {
 	{ NULL, NULL, NULL, NULL },
 };
 
+static int summary_number(struct qimg_creation *c, const char *key, uint64_t v, struct qimg_error *e)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	return qimg_opts_set(c->summary, key, text, e);
+}
+
+/* The options as they will be, in the order in which they are announced. */
+static int summarize(struct qimg_creation *c, unsigned mode, struct qimg_error *e)
+{
+	uint64_t hint = 0;
+	bool nocow = false;
+
+	if (opts_bool(c->opts, "nocow", &nocow, e) < 0 ||
+	    opts_size(c->opts, "extent_size_hint", &hint, e) < 0 ||
+	    summary_number(c, "size", c->asked_size, e) < 0)
+		return -1;
+	if (qimg_opts_get(c->opts, "nocow") &&
+	    qimg_opts_set(c->summary, "nocow", nocow ? "on" : "off", e) < 0)
+		return -1;
+	if (qimg_opts_get(c->opts, "preallocation") &&
+	    qimg_opts_set(c->summary, "preallocation", prealloc_names[mode], e) < 0)
+		return -1;
+	return qimg_opts_get(c->opts, "extent_size_hint") ?
+	       summary_number(c, "extent_size_hint", hint, e) : 0;
+}
+
 static int raw_create_check(struct qimg_creation *c, struct qimg_error *e)
 {
 	unsigned mode = PREALLOC_OFF;
 
-	if (opts_choice(c->opts, "preallocation", prealloc_names, &mode, e) < 0)
+	if (opts_choice(c->opts, "preallocation", prealloc_names, &mode, e) < 0 ||
+	    summarize(c, mode, e) < 0)
 		return -1;
 	if (!c->device)
 		return 0;

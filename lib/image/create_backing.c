@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The backing file of a new image: opened once with its whole chain, to see that it is there, is what it
+ * is said to be, and does not lead back to the new image. Its format has to be given, because a
+ * guest could write to a raw disk what probing takes for the header of another format.
+ */
+#include "image/create.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/opts.h"
+#include "io/file.h"
+
+/* ---- the command that would have been right ---- */
+
+static int add_text(char **line, const char *text, size_t n, struct qimg_error *e)
+{
+	char *longer = mem_printf(e, "%s%.*s", *line, (int)n, text);
+
+	if (!longer)
+		return -1;
+	free(*line);
+	*line = longer;
+	return 0;
+}
+
+/* One word for a shell. */
+static int add_word(char **line, const char *word, struct qimg_error *e)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "%+,-./:=@_";
+	size_t n = strlen(word);
+
+	if (add_text(line, " ", 1, e) < 0)
+		return -1;
+	if (n && strspn(word, plain) == n)
+		return add_text(line, word, n, e);
+	if (add_text(line, "'", 1, e) < 0)
+		return -1;
+	while (*word) {
+		n = strcspn(word, "'");
+		if (add_text(line, word, n, e) < 0)
+			return -1;
+		word += n;
+		if (*word == '\'' && add_text(line, "'\\''", 4, e) < 0)
+			return -1;
+		word += *word == '\'';
+	}
+	return add_text(line, "'", 1, e);
+}
+
+static bool has_own_place(const char *key)
+{
+	return !strcmp(key, "size") || !strcmp(key, "backing_file") || !strcmp(key, "backing_fmt");
+}
+
+/* NULL: no memory. */
+static char *right_command(const struct qimg_creation *c, const char *backing, const char *format)
+{
+	const char *key, *value, *size = qimg_opts_get(c->opts, "size");
+	struct qimg_error e;
+	char *line = mem_strdup("create -f", &e), *pair;
+	bool ok;
+
+	ok = line && add_word(&line, c->driver->name, &e) == 0;
+	for (size_t i = 0; ok && i < opts_count(c->opts); i++) {
+		key = opts_at(c->opts, i, &value);
+		if (has_own_place(key))
+			continue;
+		pair = mem_printf(&e, "%s=%s", key, value);
+		ok = pair && add_text(&line, " -o", 3, &e) == 0 && add_word(&line, pair, &e) == 0;
+		free(pair);
+	}
+	ok = ok && add_text(&line, " -b", 3, &e) == 0 && add_word(&line, backing, &e) == 0 &&
+	     add_text(&line, " -F", 3, &e) == 0 && add_word(&line, format, &e) == 0 &&
+	     (*c->name != '-' || add_text(&line, " --", 3, &e) == 0) &&
+	     add_word(&line, c->name, &e) == 0 && (!size || add_word(&line, size, &e) == 0);
+	if (ok)
+		return line;
+	free(line);
+	return NULL;
+}
+
+/* The format is missing: says which it is, as far as that can be seen. */
+static int no_format(const struct qimg_creation *c, const char *path, struct qimg_error *e)
+{
+	const struct driver *d = NULL;
+	struct qimg_error why;
+	struct file *f;
+	char *line;
+
+	if (!(c->flags & QIMG_CREATE_UNSAFE) && file_open(&f, path, 0, e) == 0) {
+		d = registry_probe(f, &why);
+		file_close(f);
+	} else if (!(c->flags & QIMG_CREATE_UNSAFE)) {
+		return error_prefix(e, "Could not open backing image '%s'", c->backing_name);
+	}
+	line = d ? right_command(c, c->backing_name, d->name) : NULL;
+	if (line)
+		error_set(e, EINVAL, "Backing file specified without backing format; detected format of %s "
+			  "(if that is right: %s)", d->name, line);
+	else
+		error_set(e, EINVAL, "Backing file specified without backing format; give it with "
+			  "'-F FORMAT'");
+	free(line);
+	return -1;
+}
+
+/* ---- checks ---- */
+
+/* A name that other programs would take for an address is stored so that it is a plain one. */
+static int take_name(struct qimg_creation *c, const char *name, struct qimg_error *e)
+{
+	const char *colon = strchr(name, ':'), *slash = strchr(name, '/');
+	bool ambiguous = colon && (!slash || colon < slash) && !name_is_reference(name) &&
+			 strncmp(name, "file:", 5);
+
+	c->backing_name = mem_printf(e, "%s%s", ambiguous ? "./" : "", name);
+	if (!c->backing_name)
+		return -1;
+	return ambiguous ? qimg_opts_set(c->opts, "backing_file", c->backing_name, e) : 0;
+}
+
+static int is_target(const struct qimg_creation *c, struct qimg_error *e)
+{
+	return error_set(e, EINVAL, "Trying to create an image with the same filename as the backing file "
+			 "('%s')", c->name);
+}
+
+static int check_not_target(const struct qimg_creation *c, const char *path, struct qimg_error *e)
+{
+	struct qimg_error why;
+	struct file_id a, b;
+
+	if (!strcmp(path, c->name))
+		return is_target(c, e);
+	if (file_identify(path, &a, &why) == 0 && file_identify(c->name, &b, &why) == 0 &&
+	    file_id_same(a, b))
+		return is_target(c, e);
+	return 0;
+}
+
+/* Opens the chain, which tells the size, and closes it again. */
+static int look(const struct qimg_creation *c, const char *path, uint64_t *size,
+		struct qimg_error *e)
+{
+	struct qimg_error ignored;
+	struct qimg_image *img;
+	int rc = 0;
+
+	if (qimg_open(&img, path, c->backing_format, NULL, QIMG_OPEN_EXTERNAL, e) < 0)
+		return error_prefix(e, "Could not open backing image '%s'", c->backing_name);
+	if (qimg_same_file(img, c->name))
+		rc = error_set(e, EINVAL, "The backing chain of '%s' contains the new image '%s' itself",
+			       c->backing_name, c->name);
+	if (*size == UINT64_MAX)
+		*size = img->size;
+	qimg_close(img, &ignored);
+	return rc;
+}
+
+int create_check_backing(struct qimg_creation *c, uint64_t *size, struct qimg_error *e)
+{
+	const char *name = qimg_opts_get(c->opts, "backing_file");
+	const char *format = qimg_opts_get(c->opts, "backing_fmt");
+	char *path;
+	int rc = -1;
+
+	if (!name)
+		return format ? error_set(e, EINVAL, "Backing format cannot be used without backing file") : 0;
+	if (!(c->driver->caps & DRIVER_BACKING))
+		return error_set(e, ENOTSUP, "Backing file not supported for file format '%s'",
+				 c->driver->name);
+	if (!*name)
+		return error_set(e, EINVAL, "Expected backing file name, got empty string");
+	if (take_name(c, name, e) < 0)
+		return -1;
+	path = name_resolve(c->name, c->backing_name, true, e);
+	if (!path)
+		return -1;
+	if (check_not_target(c, path, e) < 0)
+		goto out;
+	if (!format || !*format) {
+		no_format(c, path, e);
+		goto out;
+	}
+	if (!registry_find(format)) {
+		error_set(e, EINVAL, "Unknown backing format '%s'", format);
+		goto out;
+	}
+	c->backing_format = mem_strdup(format, e);
+	if (!c->backing_format)
+		goto out;
+	rc = c->flags & QIMG_CREATE_UNSAFE ? 0 : look(c, path, size, e);
+out:
+	free(path);
+	return rc;
+}
