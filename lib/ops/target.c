@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #include "base/opts.h"
 #include "image/image.h"
 #include "io/file.h"
+#include "io/lock.h"
 #include "io/replace.h"
 
 static const char *format_of(const struct qimg_convert *c)
@@ -51,14 +53,12 @@ static int check_compress(const struct qimg_convert *c, const struct driver *d,
 }
 
 /* A data file that does not exist yet is ours to remove again. */
-static int note_data_file(struct target *t, const struct qimg_convert *c, struct qimg_error *e)
+static int note_data_file(struct target *t, const struct qimg_convert *c, const char *stored,
+			  struct qimg_error *e)
 {
-	const char *stored = qimg_opts_get(c->create_opts, "data_file");
 	struct file_id id;
 	char *path;
 
-	if (!stored)
-		return 0;
 	path = name_resolve(c->target, stored, false, e);
 	if (!path)
 		return -1;
@@ -69,14 +69,38 @@ static int note_data_file(struct target *t, const struct qimg_convert *c, struct
 	return 0;
 }
 
+/* The creation options, with the size of the sources where no other is asked for. */
+static struct qimg_opts *sized_opts(const struct qimg_convert *c, uint64_t size,
+				    struct qimg_error *e)
+{
+	struct qimg_opts *opts = opts_copy(c->create_opts, e);
+	char text[24];
+
+	if (!opts)
+		return NULL;
+	snprintf(text, sizeof(text), "%" PRIu64, size);
+	if (!qimg_opts_get(opts, "size") && qimg_opts_set(opts, "size", text, e) < 0) {
+		qimg_opts_free(opts);
+		return NULL;
+	}
+	return opts;
+}
+
 static int prepare_new(struct target *t, const struct qimg_convert *c, uint64_t size,
 		       struct qimg_error *e)
 {
 	const char *prealloc = c->create_opts ? qimg_opts_get(c->create_opts, "preallocation") : NULL;
 	const char *data_file = c->create_opts ? qimg_opts_get(c->create_opts, "data_file") : NULL;
-	unsigned flags = c->flags & QIMG_CONVERT_NO_SYNC ? QIMG_CREATE_NO_SYNC : 0;
+	unsigned flags = (c->flags & QIMG_CONVERT_NO_SYNC ? QIMG_CREATE_NO_SYNC : 0) |
+			 (c->flags & QIMG_CONVERT_NO_CLOBBER ? QIMG_CREATE_NO_CLOBBER : 0);
+	struct qimg_opts *opts = sized_opts(c, size, e);
+	int ret;
 
-	if (create_prepare(&t->creation, c->target, format_of(c), c->create_opts, size, flags, e) < 0)
+	if (!opts)
+		return -1;
+	ret = qimg_create_prepare(&t->creation, c->target, format_of(c), opts, flags, e);
+	qimg_opts_free(opts);
+	if (ret < 0)
 		return -1;
 	if (check_compress(c, t->creation->driver, data_file, e) < 0)
 		return -1;
@@ -87,9 +111,7 @@ static int prepare_new(struct target *t, const struct qimg_convert *c, uint64_t 
 		return error_set(e, EINVAL, "The size asked for, %" PRIu64 " bytes, is smaller than the "
 				 "source's %" PRIu64 " bytes", t->creation->size, size);
 	t->size = t->creation->size;
-	if (c->create_opts && note_data_file(t, c, e) < 0)
-		return -1;
-	return replace_check(c->target, c->flags & QIMG_CONVERT_NO_CLOBBER ? REPLACE_NO_CLOBBER : 0, e);
+	return data_file ? note_data_file(t, c, data_file, e) : 0;
 }
 
 int target_prepare(struct target *t, const struct qimg_convert *c, uint64_t size,
@@ -146,11 +168,11 @@ static int open_new(struct target *t, const struct qimg_convert *c, uint64_t siz
 	f = replace_file(t->replace);
 	if (file_is_device(f) && file_size(f) < size)
 		return too_small(c, file_size(f), size, e);
-	if (create_write(t->creation, f, &quiet, e) < 0)
+	if (lock_set(f, LOCK_WRITE, e) < 0 || create_write(t->creation, f, &quiet, e) < 0)
 		return -1;
 	f = replace_take(t->replace);
 	if (image_open_file(&t->img, f, c->target, t->creation->driver->name, c->open_opts,
-			    open_flags(c), false, e) < 0) {
+			    open_flags(c), true, e) < 0) {
 		file_close(f);
 		return -1;
 	}
