@@ -276,7 +276,7 @@ rule_syscalls() {
 
 rule_sync() {
 	calls "$1" 'file_sync|cache_(write|flush)[a-z_]*' \
-		'lib/(io/[^:]*|(image|raw|ops)/[^:]*|qcow2/(flush\.c|create\.c|cache\.[ch]))'
+		'lib/(io/[^:]*|(image|raw|ops)/[^:]*|qcow2/(flush\.c|create\.c|fill\.c|cache\.[ch]))'
 }
 
 @test "in qcow2 only flush.c syncs and writes caches back" {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The directory of persistent dirty bitmaps. */
+#ifndef QCOW2_BITMAPDIR_H
+#define QCOW2_BITMAPDIR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct qcow2;
+struct qimg_error;
+
+enum {				/* flags of a bitmap */
+	BITMAP_IN_USE = 1 << 0,		/* was not written back: its content is not to be trusted */
+	BITMAP_AUTO = 1 << 1,		/* to be kept up to date by whoever writes */
+	BITMAP_EXTRA_COMPATIBLE = 1 << 2,	/* may be used without knowing its extra data */
+};
+
+struct bitmap_entry {
+	char *name;
+	uint64_t table_offset;
+	uint32_t table_size;		/* entries */
+	uint32_t flags;
+	unsigned granularity_bits;	/* 0..63 */
+};
+
+/*
+ * Reads the directory: *count entries, none when the image has no bitmaps that can be relied on. To be
+ * freed with bitmapdir_free.
+ */
+int bitmapdir_load(struct qcow2 *q, struct bitmap_entry **list, size_t *count,
+		   struct qimg_error *e);
+void bitmapdir_free(struct bitmap_entry *list, size_t count);
+
+#endif
