@@ -5,6 +5,8 @@
  * Nothing may become easier to reach than it was: what protects the old file is kept or the copy fails.
  * The rest is kept as far as the system allows, with a warning where it does not.
  */
+#include "io/replace_priv.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "io/replace_priv.h"
 
 #define ACL "system.posix_acl_access"
 

@@ -6,6 +6,8 @@
  * what it points at is made or replaced. The kernel is asked first whether it would follow them for us
  * (it refuses links that others planted in /tmp), and afterwards whether we ended at the same file.
  */
+#include "io/replace_priv.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +16,6 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "io/replace_priv.h"
 
 #define MAX_LINKS 40
 

@@ -5,6 +5,8 @@
  * A slot is live from just after its name exists until just after it is gone, with signals blocked in
  * between: the handler neither misses a name of ours nor removes a file of somebody else's.
  */
+#include "io/replace_priv.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +18,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "io/replace.h"
-#include "io/replace_priv.h"
 
 #define SLOTS 32
 #define TRIES 100
