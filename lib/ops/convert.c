@@ -229,7 +229,7 @@ static int copy_all(const struct qimg_convert *c, const struct target *t, uint64
 	return copy_zero(&copy, size, t->size - size, e);
 }
 
-int qimg_convert(const struct qimg_convert *c, struct qimg_error *e)
+static int convert(const struct qimg_convert *c, struct qimg_error *e)
 {
 	struct target t = { .img = NULL };
 	uint64_t size;
@@ -250,4 +250,13 @@ int qimg_convert(const struct qimg_convert *c, struct qimg_error *e)
 out:
 	target_abort(&t);
 	return ret;
+}
+
+int qimg_convert(const struct qimg_convert *c, struct qimg_error *e)
+{
+	struct qimg_convert plain = *c;
+
+	if (plain.target)
+		plain.target = name_plain(plain.target);
+	return convert(&plain, e);
 }
