@@ -51,6 +51,8 @@ static int split(struct place *p, const char *path, struct qimg_error *e)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 
+	if (!*path)
+		return error_errno(e, ENOENT, "Could not create ''");
 	if (!*base || !strcmp(base, ".") || !strcmp(base, ".."))
 		return error_set(e, EISDIR, "Could not create '%s': the name is one of a directory",
 				 p->path);
