@@ -3,13 +3,14 @@
  * What info shows of an image. Reads the header, the snapshot table, the bitmap directory and the
  * LUKS header, never L1 or L2 tables, so that the answer takes no time however large the image is.
  */
+#include "qcow2/qcow2.h"
+
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/value.h"
 #include "qcow2/bitmapdir.h"
 #include "qcow2/luks.h"
-#include "qcow2/qcow2.h"
 #include "qcow2/snaptable.h"
 
 #define NSEC UINT64_C(1000000000)
