@@ -42,7 +42,7 @@ static int fake_map(struct qimg_image *img, uint64_t off, uint64_t len, struct e
 	return 0;
 }
 
-static const struct driver fake = { .name = "fake", .map = fake_map };
+static const struct driver fake = { .name = (char *)"fake", .map = fake_map };
 
 static void fill(struct disk *d)
 {
@@ -96,7 +96,7 @@ static void make_world(struct world *w)
 	p->sources = w->sources;
 	for (unsigned i = 0; i < 4; i++) {
 		fill(&w->disk[i]);
-		w->img[i] = (struct qimg_image){ .driver = &fake, .state = &w->disk[i], .name = "fake",
+		w->img[i] = (struct qimg_image){ .driver = &fake, .state = &w->disk[i], .name = (char *)"fake",
 						 .size = (rand() % (SECTORS + 1)) * SECTOR };
 	}
 	if (rand() % 2) {
@@ -186,7 +186,7 @@ static void test_random(void)
 static void test_calls(void)
 {
 	struct disk d = { .calls = 0 };
-	struct qimg_image img = { .driver = &fake, .state = &d, .name = "fake",
+	struct qimg_image img = { .driver = &fake, .state = &d, .name = (char *)"fake",
 				  .size = SECTORS * SECTOR }, *sources[] = { &img };
 	struct plan p = { .sources = sources, .source_count = 1, .size = img.size, .unit = SECTOR };
 	struct qimg_error e;
@@ -203,7 +203,7 @@ static void test_calls(void)
 static void test_misuse(void)
 {
 	struct disk d = { .calls = 0 };
-	struct qimg_image img = { .driver = &fake, .state = &d, .name = "fake", .size = 4096 },
+	struct qimg_image img = { .driver = &fake, .state = &d, .name = (char *)"fake", .size = 4096 },
 			  *sources[] = { &img };
 	struct plan p = { .sources = sources, .source_count = 1, .size = 4096, .unit = 1024 };
 	struct qimg_error e;
