@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Creation options on the command line. */
+#include "createopts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ui.h"
+
+/* Whether "help" or "?" is a member of a list; ",," inside a value does not end it. */
+static bool asks_help(const char *list)
+{
+	const char *s = list;
+	size_t n;
+
+	for (;; s += n + 1) {
+		n = strcspn(s, ",");
+		if ((n == 4 && !memcmp(s, "help", 4)) || (n == 1 && *s == '?'))
+			return true;
+		while (s[n] == ',' && s[n + 1] == ',')
+			n += 2 + strcspn(s + n + 2, ",");
+		if (!s[n])
+			return false;
+	}
+}
+
+int createopts_read(const struct args *a, int id, struct qimg_opts **opts)
+{
+	struct qimg_error e;
+	size_t i;
+
+	*opts = qimg_opts_new();
+	if (!*opts) {
+		ui_error("Out of memory");
+		return -1;
+	}
+	for (i = 0; i < a->count; i++)
+		if (a->list[i].opt->id == id && asks_help(a->list[i].text))
+			return 1;
+	for (i = 0; i < a->count; i++) {
+		if (a->list[i].opt->id == id && qimg_opts_parse(*opts, a->list[i].text, &e)) {
+			ui_error("%s", e.msg);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* Options that every format passes on to the file the image is in: for raw all but the size. */
+static bool belongs_to_file(const char *format, const char *name)
+{
+	return !strcmp(name, "nocow") || !strcmp(name, "extent_size_hint") ||
+	       (!strcmp(format, "raw") && strcmp(name, "size"));
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct qimg_option *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static void print_option(const struct qimg_option *o)
+{
+	const char *s = o->values;
+	char left[128];
+
+	snprintf(left, sizeof(left), "  %s=<%s>", o->name, o->type);
+	printf("%-24s - %s", left, o->help);
+	if (s && strncmp(o->type, "bool", 4)) {
+		printf(" (allowed values: ");
+		for (; *s; s++)
+			printf("%c%s", *s == ' ' ? ',' : *s, *s == ' ' ? " " : "");
+		putchar(')');
+	}
+	putchar('\n');
+}
+
+int createopts_help(const char *format, bool with_file)
+{
+	const struct qimg_option *list = qimg_create_options(format), **sorted;
+	size_t n = 0, i;
+
+	if (!list) {
+		ui_error("Unknown file format '%s'", format);
+		return -1;
+	}
+	while (list[n].name)
+		n++;
+	sorted = calloc(n + 1, sizeof(*sorted));
+	if (!sorted) {
+		ui_error("Out of memory");
+		return -1;
+	}
+	for (i = 0; i < n; i++)
+		sorted[i] = &list[i];
+	qsort(sorted, n, sizeof(*sorted), by_name);
+	if (with_file)
+		puts("Supported options:");
+	else
+		printf("Supported %s options:\n", format);
+	for (i = 0; i < n; i++)
+		if (with_file || !belongs_to_file(format, sorted[i]->name))
+			print_option(sorted[i]);
+	if (!with_file)
+		puts("\nThe protocol level may support further options.\n"
+		     "Specify the target filename to include those options.");
+	free(sorted);
+	return 0;
+}
