@@ -99,7 +99,8 @@ static int clear_sides(struct qimg_image *img, const struct wmap *m, const struc
 	const struct side *parts[] = { head, tail };
 	size_t count = 2;
 
-	if (img->cow_zero == COW_ZERO_ON || whole.len <= CLEAR_WHOLE) {
+	/* A place that was in use already may hold what the guest has until the data is written. */
+	if (m->fresh && (img->cow_zero == COW_ZERO_ON || whole.len <= CLEAR_WHOLE)) {
 		parts[0] = &whole;
 		count = 1;
 	}

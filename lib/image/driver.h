@@ -70,10 +70,11 @@ struct wmap {
 	bool blank;		/* the host range, head and tail included, reads as zeros already */
 	bool link;		/* commit has something to do; else it and abort need not be called */
 	bool packed;		/* came from pack */
+	bool fresh;		/* the clusters were allocated by begin: abort frees them, nothing in them
+				 * is worth keeping */
 	/* the driver's */
 	uint64_t cluster;	/* host offset of the first cluster of the run */
 	uint32_t clusters;	/* length of the run */
-	bool fresh;		/* the clusters were allocated by begin: abort frees them */
 	uint32_t packed_len;
 	struct wmap *next;	/* writes in flight */
 };
