@@ -251,6 +251,26 @@ int alloc_release_bytes(struct qcow2 *q, uint64_t host, uint64_t len, enum relea
 	return add_release(q, r.start >> q->cluster_bits, r.len >> q->cluster_bits, why, false, e);
 }
 
+int alloc_retake_data(struct qcow2 *q, uint64_t host, uint64_t n, struct qimg_error *e)
+{
+	uint64_t from = host >> q->cluster_bits, to = from + n;
+	size_t count = q->release_count;
+
+	for (size_t i = 0; i < count; i++) {
+		struct release r = q->releases[i];
+		uint64_t end = r.cluster + r.n;
+
+		if (!r.data || r.cluster >= to || end <= from)
+			continue;
+		/* The part behind becomes an entry of its own; the part before stays here. */
+		if (end > to && add_release(q, to, end - to, r.why, true, e) < 0)
+			return -1;
+		q->releases[i].n = from > r.cluster ? from - r.cluster : 0;
+		q->release_clusters -= r.n - q->releases[i].n;
+	}
+	return 0;
+}
+
 bool alloc_pressure(const struct qcow2 *q)
 {
 	uint64_t waiting = q->release_clusters << q->cluster_bits;

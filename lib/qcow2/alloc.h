@@ -37,6 +37,11 @@ int alloc_release_data(struct qcow2 *q, uint64_t host, uint64_t n, enum release_
 /* All host clusters that [host, host+len) touches, for compressed data. */
 int alloc_release_bytes(struct qcow2 *q, uint64_t host, uint64_t len, enum release_why why,
 			struct qimg_error *e);
+/*
+ * An external data file has a fixed place for each cluster: what waits to be given back to the host
+ * there is taken back when it is written to again.
+ */
+int alloc_retake_data(struct qcow2 *q, uint64_t host, uint64_t n, struct qimg_error *e);
 /* Many releases wait: the caller, holding nothing, should flush before it goes on. */
 bool alloc_pressure(const struct qcow2 *q);
 /* Fails with ENOSPC when the clusters lie beyond the end of a device or what offsets can express. */

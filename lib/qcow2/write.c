@@ -163,7 +163,7 @@ static int allocate(struct qcow2 *q, const struct cursor *c, uint64_t off, struc
 	*blank = false;
 	if (q->external) {
 		r->host = cluster;
-		return 0;
+		return alloc_retake_data(q, cluster, r->clusters, e);
 	}
 	if (alloc_run(q, r->clusters, &r->host, &got, blank, e) < 0)
 		return -1;
