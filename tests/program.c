@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* See program.h. */
+#include "program.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void *must(void *p)
+{
+	if (!p)
+		abort();
+	return p;
+}
+
+void program_prepare(struct program *p, const struct setting *s, const char *base, uint64_t seed,
+		     const size_t *clock)
+{
+	memset(p, 0, sizeof(*p));
+	p->s = s;
+	p->seed = seed;
+	p->stamp = 1;
+	p->clock = clock;
+	snprintf(p->dir, sizeof(p->dir), "%s/%s-%" PRIu64, base, s->name, seed);
+	if (mkdir(p->dir, 0700)) {
+		perror(p->dir);
+		exit(1);
+	}
+	snprintf(p->path, sizeof(p->path), "%s/image.qcow2", p->dir);
+	setting_build(s, p->dir, &p->seed, &p->content);
+	guest_start(&p->guest, p->content.active, s->size);
+}
+
+void program_free(struct program *p, bool keep)
+{
+	static const char *const names[] = { "image.qcow2", "data.raw", "backing.raw" };
+	char path[300];
+
+	for (unsigned i = 0; i < 3 && !keep; i++) {
+		snprintf(path, sizeof(path), "%s/%s", p->dir, names[i]);
+		unlink(path);
+	}
+	if (!keep)
+		rmdir(p->dir);
+	guest_free(&p->guest);
+	setting_free(&p->content);
+}
+
+/* Open options that make caches small, so that they are evicted all the time. */
+static struct qimg_opts *choose_options(struct program *p)
+{
+	struct qimg_opts *o = must(qimg_opts_new());
+	unsigned room = p->s->cluster_bits - 9 + 1;
+	struct qimg_error e;
+	char text[32];
+
+	if (random_chance(&p->seed, 75)) {
+		snprintf(text, sizeof(text), "%u", 512u << random_below(&p->seed, room < 4 ? room : 4));
+		if (qimg_opts_set(o, "l2-cache-entry-size", text, &e) < 0 ||
+		    qimg_opts_set(o, "l2-cache-size", "1024", &e) < 0 ||
+		    qimg_opts_set(o, "refcount-cache-size", "1024", &e) < 0)
+			abort();
+	}
+	return o;
+}
+
+bool program_open(struct program *p, struct qimg_error *e)
+{
+	unsigned flags = QIMG_OPEN_WRITE | (random_chance(&p->seed, 70) ? QIMG_OPEN_UNMAP : 0);
+	struct qimg_opts *o = choose_options(p);
+	bool good = qimg_open(&p->img, p->path, "qcow2", o, flags, e) == 0;
+
+	qimg_opts_free(o);
+	return good;
+}
+
+bool program_close(struct program *p, struct qimg_error *e)
+{
+	bool good;
+
+	guest_op(&p->guest);
+	good = qimg_close(p->img, e) == 0;
+	p->img = NULL;
+	if (good)
+		guest_flushed(&p->guest, *p->clock);
+	return good;
+}
+
+/* Mostly in one region, so that clusters meet again; of any alignment, often a sector's or cluster's. */
+static void choose_range(struct program *p, uint64_t *off, uint64_t *len)
+{
+	uint64_t size = p->guest.size, cluster = UINT64_C(1) << p->s->cluster_bits;
+	uint64_t most = cluster * 5 < size / 2 ? cluster * 5 : size / 2;
+	unsigned grain = random_below(&p->seed, 4);
+	uint64_t unit = grain == 0 ? 1 : grain == 1 ? cluster : SECTOR;
+
+	*off = random_below(&p->seed, random_chance(&p->seed, 50) ? size : size / 4) / unit * unit;
+	*len = (random_below(&p->seed, random_chance(&p->seed, 60) ? cluster : most) / unit + 1) * unit;
+	if (*len > size - *off)
+		*len = size - *off;
+}
+
+static bool compare(struct program *p, uint64_t off, uint64_t len, struct qimg_error *e)
+{
+	uint8_t *buf = must(malloc(len + 1));
+	bool good = qimg_read(p->img, off, buf, len, e) == 0;
+
+	for (uint64_t i = 0; i < len && good; i++) {
+		uint64_t at = off + i;
+
+		if (buf[i] == guest_now(&p->guest, at / SECTOR)[at % SECTOR])
+			continue;
+		e->code = EIO;
+		snprintf(e->msg, sizeof(e->msg), "byte 0x%" PRIx64 " reads 0x%02x instead of 0x%02x", at,
+			 buf[i], guest_now(&p->guest, at / SECTOR)[at % SECTOR]);
+		good = false;
+	}
+	free(buf);
+	return good;
+}
+
+bool program_read_all(struct program *p, struct qimg_error *e)
+{
+	snprintf(p->last, sizeof(p->last), "read all");
+	return compare(p, 0, p->guest.size, e);
+}
+
+static bool op_write(struct program *p, uint64_t off, uint64_t len, bool packed, struct qimg_error *e)
+{
+	uint8_t *buf = must(malloc(len + 1));
+	bool good;
+
+	stamp_fill(buf, off, len, p->stamp++);
+	guest_write(&p->guest, *p->clock, off, buf, len);
+	good = (packed ? qimg_write_compressed(p->img, off, buf, len, e)
+		       : qimg_write(p->img, off, buf, len, e)) == 0;
+	free(buf);
+	return good;
+}
+
+static bool op_pack(struct program *p, uint64_t off, struct qimg_error *e)
+{
+	uint64_t len = UINT64_C(1) << p->s->cluster_bits;
+
+	off = off / len * len;
+	if (len > p->guest.size - off)
+		len = p->guest.size - off;
+	return op_write(p, off, len, true, e);
+}
+
+static bool op_zero(struct program *p, uint64_t off, uint64_t len, struct qimg_error *e)
+{
+	unsigned flags = random_chance(&p->seed, 50) ? QIMG_ZERO_UNMAP : 0;
+
+	guest_write(&p->guest, *p->clock, off, NULL, len);
+	return qimg_zero(p->img, off, len, flags, e) == 0;
+}
+
+/* A hint, so what it did is asked for: each sector is as before or reads as zeros. */
+static bool op_discard(struct program *p, uint64_t off, uint64_t len, struct qimg_error *e)
+{
+	static const uint8_t zeros[SECTOR];
+	uint64_t end = off + len;
+	size_t event = *p->clock;
+	uint8_t now[SECTOR];
+
+	if (qimg_discard(p->img, off, len, e) < 0)
+		return false;
+	for (off = (off + SECTOR - 1) / SECTOR * SECTOR; off + SECTOR <= end; off += SECTOR) {
+		if (qimg_read(p->img, off, now, SECTOR, e) < 0)
+			return false;
+		if (!memcmp(now, guest_now(&p->guest, off / SECTOR), SECTOR))
+			continue;
+		if (memcmp(now, zeros, SECTOR)) {
+			e->code = EIO;
+			snprintf(e->msg, sizeof(e->msg), "0x%" PRIx64 " then shows stamp %" PRIx64, off,
+				 stamp_read(now));
+			return false;
+		}
+		guest_write(&p->guest, event, off, NULL, SECTOR);
+	}
+	return true;
+}
+
+static bool op_resize(struct program *p, struct qimg_error *e)
+{
+	uint64_t size = p->guest.size + (1 + random_below(&p->seed, 200)) * SECTOR;
+
+	snprintf(p->last, sizeof(p->last), "resize to %" PRIu64, size);
+	guest_resize(&p->guest, *p->clock, size);
+	return qimg_resize(p->img, size, "off", e) == 0;
+}
+
+static bool op_flush(struct program *p, struct qimg_error *e)
+{
+	if (qimg_flush(p->img, e) < 0)
+		return false;
+	guest_flushed(&p->guest, *p->clock);
+	return true;
+}
+
+enum op { OP_FLUSH, OP_REOPEN, OP_ZERO, OP_DISCARD, OP_RESIZE, OP_PACK, OP_READ, OP_WRITE };
+
+static enum op choose_op(struct program *p)
+{
+	unsigned dice = random_below(&p->seed, 100);
+
+	if (dice < 10)
+		return OP_FLUSH;
+	if (dice < 13)
+		return OP_REOPEN;
+	if (dice < 28)
+		return OP_ZERO;
+	if (dice < 42)
+		return OP_DISCARD;
+	if (dice < 48)
+		return OP_READ;
+	if (dice < 55 && p->s->resize)
+		return OP_RESIZE;
+	if (dice < 68 && p->s->packed)
+		return OP_PACK;
+	return OP_WRITE;
+}
+
+bool program_step(struct program *p, struct qimg_error *e)
+{
+	static const char *const name[] = { "flush", "reopen", "zero", "discard", "resize", "compress",
+					    "read", "write" };
+	enum op op = choose_op(p);
+	uint64_t off, len;
+
+	choose_range(p, &off, &len);
+	guest_op(&p->guest);
+	p->ran++;
+	snprintf(p->last, sizeof(p->last), "%s 0x%" PRIx64 " +0x%" PRIx64, name[op], off, len);
+	p->flushed = op == OP_FLUSH || op == OP_REOPEN;
+	switch (op) {
+	case OP_FLUSH:
+		return op_flush(p, e);
+	case OP_REOPEN:
+		return program_close(p, e) && program_open(p, e);
+	case OP_ZERO:
+		return op_zero(p, off, len, e);
+	case OP_DISCARD:
+		return op_discard(p, off, len, e);
+	case OP_RESIZE:
+		return op_resize(p, e);
+	case OP_PACK:
+		return op_pack(p, off, e);
+	case OP_READ:
+		return compare(p, off, len, e);
+	default:
+		return op_write(p, off, len, false, e);
+	}
+}
