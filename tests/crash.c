@@ -31,7 +31,7 @@
 #include "setting.h"
 #include "unit/tap.h"
 
-enum { OPS = 70, DEFAULT_POINTS = 6000, TAKE_OVER_EVERY = 40, REPORTS = 3 };
+enum { OPS = 70, DEFAULT_POINTS = 15000, TAKE_OVER_EVERY = 40, REPORTS = 3 };
 
 enum mutation { MUTATE_NOTHING, MUTATE_INNER_SYNCS, MUTATE_ALL_SYNCS };
 
