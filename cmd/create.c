@@ -63,85 +63,6 @@ static int set_size(struct qimg_opts *opts, const char *file, const char *text)
 	return set(opts, "size", text);
 }
 
-/* Prints one word of a command, quoted. */
-static void more_word(char **line, const char *before, const char *word)
-{
-	char *quoted = ui_shell_word(word), *longer = NULL;
-
-	if (*line && quoted && asprintf(&longer, "%s%s%s", *line, before, quoted) < 0)
-		longer = NULL;
-	free(*line);
-	free(quoted);
-	*line = longer;
-}
-
-/* The command as it was given, with -F and the format behind the backing file. */
-static void show_corrected(const struct args *a, const char *format)
-{
-	char *line = strdup(ui_program()), spelling[3] = "-?";
-	bool done = false;
-	size_t i;
-
-	more_word(&line, " ", "create");
-	for (i = 0; i < a->count; i++) {
-		const struct arg *arg = &a->list[i];
-
-		if (arg->opt->letter) {
-			spelling[1] = arg->opt->letter;
-			more_word(&line, " ", spelling);
-		} else {
-			more_word(&line, " --", arg->opt->name);
-		}
-		if (arg->text)
-			more_word(&line, " ", arg->text);
-		if (arg->opt->id == 'b' && !done) {
-			more_word(&line, " -F ", format);
-			done = true;
-		}
-	}
-	if (!done)
-		more_word(&line, " -F ", format);
-	if (a->operands[0][0] == '-')
-		more_word(&line, " ", "--");
-	for (i = 0; i < a->operand_count; i++)
-		more_word(&line, " ", a->operands[i]);
-	if (line)
-		ui_more("If that is its format: %s", line);
-	free(line);
-}
-
-/* Where a backing name leads: relative ones count from the folder of the image. */
-static char *backing_path(const char *file, const char *backing)
-{
-	const char *slash = strrchr(file, '/');
-	char *path;
-
-	if (backing[0] == '/' || !slash || !strncmp(backing, "json:", 5) ||
-	    !strncmp(backing, "file:", 5))
-		return strdup(backing);
-	return asprintf(&path, "%.*s/%s", (int)(slash - file), file, backing) < 0 ? NULL : path;
-}
-
-/* A backing file was given without its format: what it looks like, and the command to type. */
-static void suggest_format(const struct args *a, const struct qimg_opts *opts)
-{
-	const char *backing = qimg_opts_get(opts, "backing_file");
-	struct qimg_image *img;
-	struct qimg_error e;
-	char *path;
-
-	if (!backing || !*backing || qimg_opts_get(opts, "backing_fmt"))
-		return;
-	path = backing_path(a->operands[0], backing);
-	if (path &&
-	    !qimg_open(&img, path, NULL, NULL,
-		       QIMG_OPEN_HEADER_ONLY | QIMG_OPEN_NO_BACKING | QIMG_OPEN_SHARE, &e)) {
-		show_corrected(a, qimg_format(img));
-		qimg_close(img, &e);
-	}
-	free(path);
-}
-
 static int create(const struct args *a, const char *format, const struct qimg_opts *opts)
 {
 	const char *file = a->operands[0];
@@ -156,7 +77,7 @@ static int create(const struct args *a, const char *format, const struct qimg_op
 		flags |= QIMG_CREATE_NO_CLOBBER;
 	if (qimg_create_prepare(&c, file, format, opts, flags, &e)) {
 		ui_error("%s: %s", file, e.msg);
-		suggest_format(a, opts);
+		createopts_suggest_format(&create_command, a, 'b', opts, file);
 		return -1;
 	}
 	if (!args_has(a, 'q')) {

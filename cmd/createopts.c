@@ -108,3 +108,85 @@ int createopts_help(const char *format, bool with_file)
 	free(sorted);
 	return 0;
 }
+
+/* ---- a backing file without its format ---- */
+
+static void add_word(char **line, const char *before, const char *word)
+{
+	char *quoted = ui_shell_word(word), *longer = NULL;
+
+	if (*line && quoted && asprintf(&longer, "%s%s%s", *line, before, quoted) < 0)
+		longer = NULL;
+	free(*line);
+	free(quoted);
+	*line = longer;
+}
+
+/* The command as it was given, with -F and the format behind the backing file. */
+static char *corrected(const struct command *c, const struct args *a, int backing_id,
+		       const char *format)
+{
+	char *line = strdup(ui_program()), spelling[3] = "-?";
+	bool done = false;
+	size_t i;
+
+	add_word(&line, " ", c->name);
+	for (i = 0; i < a->count; i++) {
+		const struct arg *arg = &a->list[i];
+
+		spelling[1] = arg->opt->letter;
+		if (arg->opt->letter)
+			add_word(&line, " ", spelling);
+		else
+			add_word(&line, " --", arg->opt->name);
+		if (arg->text)
+			add_word(&line, " ", arg->text);
+		if (arg->opt->id == backing_id && !done) {
+			add_word(&line, " -F ", format);
+			done = true;
+		}
+	}
+	if (!done)
+		add_word(&line, " -F ", format);
+	for (i = 0; i < a->operand_count && a->operands[i][0] != '-'; i++)
+		;
+	if (i < a->operand_count)
+		add_word(&line, " ", "--");
+	for (i = 0; i < a->operand_count; i++)
+		add_word(&line, " ", a->operands[i]);
+	return line;
+}
+
+/* Where a backing name leads: relative ones count from the folder of the image. */
+static char *backing_path(const char *file, const char *backing)
+{
+	const char *slash = strrchr(file, '/');
+	char *path;
+
+	if (backing[0] == '/' || !slash || !strncmp(backing, "json:", 5) ||
+	    !strncmp(backing, "file:", 5))
+		return strdup(backing);
+	return asprintf(&path, "%.*s/%s", (int)(slash - file), file, backing) < 0 ? NULL : path;
+}
+
+void createopts_suggest_format(const struct command *c, const struct args *a, int backing_id,
+			       const struct qimg_opts *opts, const char *target)
+{
+	const unsigned flags = QIMG_OPEN_HEADER_ONLY | QIMG_OPEN_NO_BACKING | QIMG_OPEN_SHARE;
+	const char *backing = qimg_opts_get(opts, "backing_file");
+	char *path, *line = NULL;
+	struct qimg_image *img;
+	struct qimg_error e;
+
+	if (!backing || !*backing || qimg_opts_get(opts, "backing_fmt"))
+		return;
+	path = backing_path(target, backing);
+	if (path && !qimg_open(&img, path, NULL, NULL, flags, &e)) {
+		line = corrected(c, a, backing_id, qimg_format(img));
+		qimg_close(img, &e);
+	}
+	if (line)
+		ui_more("If that is its format: %s", line);
+	free(line);
+	free(path);
+}
