@@ -16,83 +16,12 @@
 #include "base/opts.h"
 #include "io/file.h"
 
-/* ---- the command that would have been right ---- */
-
-static int add_text(char **line, const char *text, size_t n, struct qimg_error *e)
-{
-	char *longer = mem_printf(e, "%s%.*s", *line, (int)n, text);
-
-	if (!longer)
-		return -1;
-	free(*line);
-	*line = longer;
-	return 0;
-}
-
-/* One word for a shell. */
-static int add_word(char **line, const char *word, struct qimg_error *e)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				    "%+,-./:=@_";
-	size_t n = strlen(word);
-
-	if (add_text(line, " ", 1, e) < 0)
-		return -1;
-	if (n && strspn(word, plain) == n)
-		return add_text(line, word, n, e);
-	if (add_text(line, "'", 1, e) < 0)
-		return -1;
-	while (*word) {
-		n = strcspn(word, "'");
-		if (add_text(line, word, n, e) < 0)
-			return -1;
-		word += n;
-		if (*word == '\'' && add_text(line, "'\\''", 4, e) < 0)
-			return -1;
-		word += *word == '\'';
-	}
-	return add_text(line, "'", 1, e);
-}
-
-static bool has_own_place(const char *key)
-{
-	return !strcmp(key, "size") || !strcmp(key, "backing_file") || !strcmp(key, "backing_fmt");
-}
-
-/* NULL: no memory. */
-static char *right_command(const struct qimg_creation *c, const char *backing, const char *format)
-{
-	const char *key, *value, *size = qimg_opts_get(c->opts, "size");
-	struct qimg_error e;
-	char *line = mem_strdup("create -f", &e), *pair;
-	bool ok;
-
-	ok = line && add_word(&line, c->driver->name, &e) == 0;
-	for (size_t i = 0; ok && i < opts_count(c->opts); i++) {
-		key = opts_at(c->opts, i, &value);
-		if (has_own_place(key))
-			continue;
-		pair = mem_printf(&e, "%s=%s", key, value);
-		ok = pair && add_text(&line, " -o", 3, &e) == 0 && add_word(&line, pair, &e) == 0;
-		free(pair);
-	}
-	ok = ok && add_text(&line, " -b", 3, &e) == 0 && add_word(&line, backing, &e) == 0 &&
-	     add_text(&line, " -F", 3, &e) == 0 && add_word(&line, format, &e) == 0 &&
-	     (*c->name != '-' || add_text(&line, " --", 3, &e) == 0) &&
-	     add_word(&line, c->name, &e) == 0 && (!size || add_word(&line, size, &e) == 0);
-	if (ok)
-		return line;
-	free(line);
-	return NULL;
-}
-
 /* The format is missing: says which it is, as far as that can be seen. */
 static int no_format(const struct qimg_creation *c, const char *path, struct qimg_error *e)
 {
 	const struct driver *d = NULL;
 	struct qimg_error why;
 	struct file *f;
-	char *line;
 
 	if (!(c->flags & QIMG_CREATE_UNSAFE) && file_open(&f, path, 0, e) == 0) {
 		d = registry_probe(f, &why);
@@ -100,15 +29,10 @@ static int no_format(const struct qimg_creation *c, const char *path, struct qim
 	} else if (!(c->flags & QIMG_CREATE_UNSAFE)) {
 		return error_prefix(e, "Could not open backing image '%s'", c->backing_name);
 	}
-	line = d ? right_command(c, c->backing_name, d->name) : NULL;
-	if (line)
-		error_set(e, EINVAL, "Backing file specified without backing format; detected format of %s "
-			  "(if that is right: %s)", d->name, line);
-	else
-		error_set(e, EINVAL, "Backing file specified without backing format; give it with "
-			  "'-F FORMAT'");
-	free(line);
-	return -1;
+	if (d)
+		return error_set(e, EINVAL, "Backing file specified without backing format; detected "
+				 "format of %s", d->name);
+	return error_set(e, EINVAL, "Backing file specified without backing format");
 }
 
 /* ---- checks ---- */
