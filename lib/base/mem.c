@@ -32,12 +32,13 @@ void *mem_zalloc(size_t size, struct qimg_error *e)
 
 void *mem_array(size_t count, size_t size, struct qimg_error *e)
 {
-	/* calloc checks the product itself. */
-	void *p = count && size ? calloc(count, size) : calloc(1, 1);
+	uint64_t bytes;
 
-	if (!p)
+	if (!mul_u64(count, size, &bytes) || bytes > PTRDIFF_MAX) {
 		error_nomem(e);
-	return p;
+		return NULL;
+	}
+	return mem_zalloc(bytes, e);
 }
 
 char *mem_strdup(const char *s, struct qimg_error *e)
@@ -92,7 +93,7 @@ int mem_grow(void **p, size_t old_count, size_t count, size_t size, struct qimg_
 
 	if (count <= old_count)
 		return 0;
-	if (!mul_u64(count, size, &bytes) || bytes > SIZE_MAX)
+	if (!mul_u64(count, size, &bytes) || bytes > PTRDIFF_MAX)
 		return error_nomem(e);
 	q = realloc(*p, bytes ? bytes : 1);
 	if (!q)
