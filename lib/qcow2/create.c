@@ -31,21 +31,30 @@ static const char *const prealloc_names[] = { "off", "metadata", "falloc", "full
 static const char *const compat_names[] = { "0.10", "v2", "1.1", "v3", NULL };
 static const char *const codec_names[] = { "zlib", "zstd", NULL };
 
+/* The encryption options are known in order to be refused by name. */
+#define ENCRYPTION "Encryption is not supported"
+
 const struct qimg_option qcow2_create_options[] = {
 	{ "backing_file", "str", "Name of the backing file", NULL },
 	{ "backing_fmt", "str", "Format of the backing file", NULL },
 	{ "cluster_size", "size", "Size of a cluster, a power of two from 512 to 2M", NULL },
-	{ "compat", "str", "Version of the format: 0.10 (also v2) or 1.1 (also v3)",
-	  "0.10 v2 1.1 v3" },
-	{ "compression_type", "str", "Compression of compressed clusters", "zlib zstd" },
+	{ "compat", "str", "Version of the format: 0.10 (or v2), 1.1 (or v3)", "0.10 v2 1.1 v3" },
+	{ "compression_type", "str", "How clusters are compressed", "zlib zstd" },
 	{ "data_file", "str", "Name of an external file for the guest's data", NULL },
-	{ "data_file_raw", "bool (on/off)", "Keep the external data file readable as a raw image",
-	  NULL },
+	{ "data_file_raw", "bool (on/off)", "The data file stays readable as a raw image", NULL },
+	{ "encrypt.cipher-alg", "str", ENCRYPTION, NULL },
+	{ "encrypt.cipher-mode", "str", ENCRYPTION, NULL },
+	{ "encrypt.format", "str", ENCRYPTION, NULL },
+	{ "encrypt.hash-alg", "str", ENCRYPTION, NULL },
+	{ "encrypt.iter-time", "num", ENCRYPTION, NULL },
+	{ "encrypt.ivgen-alg", "str", ENCRYPTION, NULL },
+	{ "encrypt.ivgen-hash-alg", "str", ENCRYPTION, NULL },
+	{ "encrypt.key-secret", "str", ENCRYPTION, NULL },
+	{ "encryption", "bool (on/off)", ENCRYPTION, NULL },
 	{ "extended_l2", "bool (on/off)", "Allocate in 32 subclusters of each cluster", NULL },
 	{ "extent_size_hint", "size", "Extent size hint for the image file, 0 to disable", NULL },
 	{ "keep_data_file", "bool (on/off)", "Take an existing data file as it is", NULL },
-	{ "lazy_refcounts", "bool (on/off)", "Write refcounts late, and repair them after a crash",
-	  NULL },
+	{ "lazy_refcounts", "bool (on/off)", "Write refcounts late, repair them after a crash", NULL },
 	{ "nocow", "bool (on/off)", "Turn off copy-on-write (valid only on btrfs)", NULL },
 	{ "preallocation", "str", "Preallocation mode", "off metadata falloc full" },
 	{ "refcount_bits", "num", "Width of a reference count in bits", "1 2 4 8 16 32 64" },
@@ -288,7 +297,7 @@ static int make_header(const struct qimg_creation *c, struct plan *p, struct qim
 	h->refcount_order = l->refcount_order;
 	h->size = c->size;
 	h->l1_size = (uint32_t)l->l1_entries;
-	h->l1_offset = l->l1_at << l->cluster_bits;
+	h->l1_offset = l->l1_entries ? l->l1_at << l->cluster_bits : 0;
 	h->rt_offset = l->rt_at << l->cluster_bits;
 	h->rt_clusters = (uint32_t)l->rt_clusters;
 	h->compression_type = p->codec;
