@@ -36,7 +36,7 @@ flat() { # IMAGE: qimg and the reference read the same from it
 	fill top.qcow2 'write -P 4 100k 8k' 'write -z 1M 128k'
 	flat top.qcow2
 	new wide.qcow2 5000192 mid.qcow2
-	fill wide.qcow2 'write -P 5 4900k 8k'
+	fill wide.qcow2 'write -P 5 4800k 8k'
 	flat wide.qcow2
 	qimg convert -O qcow2 wide.qcow2 out.qcow2
 	is_clean out.qcow2

@@ -7,7 +7,8 @@ load helpers
 
 # Starts a convert that takes about ten seconds; $pid is its process.
 slow_convert() {
-	"$QIMG" convert -r 1M -f raw "$@" >out.log 2>&1 &
+	# What a shell starts with & ignores SIGINT.
+	env --default-signal=INT "$QIMG" convert -r 1M -f raw "$@" >out.log 2>&1 &
 	pid=$!
 }
 
