@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* `qimg convert`: copies images into a new or an existing one. */
+#include "commands.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "createopts.h"
+#include "open.h"
+#include "ui.h"
+
+enum { TARGET_IS_ZERO = 256, NO_SYNC, NO_CLOBBER };
+
+static const struct opt options[] = {
+	{ .id = 'f', .letter = 'f', .name = "source-format", .aliases = "format", .kind = OPT_FORMAT,
+	  .arg = "FORMAT", .help = "Format of all sources (default: found by content)" },
+	{ .id = 'O', .letter = 'O', .name = "target-format", .kind = OPT_FORMAT, .arg = "FORMAT",
+	  .help = "Format of the target (default: raw)" },
+	{ .id = 'o', .letter = 'o', .name = "target-format-options", .aliases = "options",
+	  .kind = OPT_CREATE, .arg = "LIST",
+	  .help = "Options of the target's format: KEY=VALUE,...\n'-o help' lists them" },
+	{ .id = 'B', .letter = 'B', .name = "backing", .aliases = "b", .kind = OPT_FILE,
+	  .arg = "BACKING",
+	  .help = "Backing file of the target: what the source has from its own backing\n"
+		  "file is left out" },
+	{ .id = 'F', .letter = 'F', .name = "backing-format", .kind = OPT_FORMAT, .arg = "FORMAT",
+	  .help = "Format of the backing file" },
+	{ .id = 'l', .letter = 'l', .name = "snapshot", .kind = OPT_TEXT, .arg = "SNAPSHOT",
+	  .help = "Take an internal snapshot of the source: its name or ID, or\n"
+		  "snapshot.id=ID,snapshot.name=NAME" },
+	{ .id = 'n', .letter = 'n', .name = "no-create",
+	  .help = "Write into the existing TARGET" },
+	{ .id = TARGET_IS_ZERO, .name = "target-is-zero",
+	  .help = "With -n: the target reads as zeros, so none need to be written" },
+	{ .id = NO_CLOBBER, .name = "no-clobber", .help = "Fail when TARGET exists" },
+	{ .id = 'c', .letter = 'c', .name = "compress", .help = "Compress the clusters of the target" },
+	{ .id = 'S', .letter = 'S', .name = "sparse-size", .kind = OPT_SIZE, .arg = "SIZE",
+	  .help = "Runs of zeros this long become holes (default: 4k); 0 writes everything" },
+	{ .id = 't', .letter = 't', .name = "target-cache", .kind = OPT_CACHE, .arg = "CACHE",
+	  .help = "Cache mode of the target (default: unsafe, with one sync at the end)" },
+	{ .id = 'T', .letter = 'T', .name = "source-cache", .kind = OPT_CACHE, .arg = "CACHE",
+	  .help = "Cache mode of the sources (default: writeback)" },
+	OPEN_OPT_IMAGE_OPTS,
+	OPEN_OPT_SHARE,
+	{ .id = NO_SYNC, .name = "no-sync",
+	  .help = "Do not wait until the target is on stable storage" },
+	{ .id = 'm', .letter = 'm', .name = "parallel", .kind = OPT_NUMBER, .arg = "N",
+	  .min = 1, .max = 16, .help = "Requests at a time, 1 to 16 (default: 8)" },
+	{ .id = 'W', .letter = 'W', .name = "oob-writes",
+	  .help = "Writes may complete in any order" },
+	{ .id = 'C', .letter = 'C', .name = "copy-range-offloading",
+	  .help = "Let the host copy where it can; not with -S or -c" },
+	{ .id = 'r', .letter = 'r', .name = "rate-limit", .kind = OPT_SIZE, .arg = "RATE",
+	  .help = "Bytes written in a second at most (default: 0, no limit)" },
+	{ .id = 'p', .letter = 'p', .name = "progress", .help = "Show the progress" },
+	{ .id = 'q', .letter = 'q', .name = "quiet", .help = "No progress, no warnings about the sources" },
+	{ 0 }
+};
+
+static int close_all(struct qimg_image **sources, size_t count)
+{
+	struct qimg_error e;
+	int ret = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (qimg_close(sources[i], &e)) {
+			ui_error("%s", e.msg);
+			ret = -1;
+		}
+	}
+	return ret;
+}
+
+/* The snapshots of an image stay behind: better known now than missed later. */
+static void mention_snapshots(struct qimg_image *img)
+{
+	const struct qimg_value *snapshots;
+	struct qimg_value *info;
+	struct qimg_error e;
+	size_t n;
+
+	if (qimg_info(img, &info, &e))
+		return;
+	snapshots = qimg_value_get(info, "snapshots");
+	n = snapshots ? qimg_value_count(snapshots) : 0;
+	if (n)
+		ui_warning("'%s' has %zu internal snapshot%s, which convert does not copy; "
+			   "-l NAME takes one of them as the source", qimg_name(img), n,
+			   n == 1 ? "" : "s");
+	qimg_value_free(info);
+}
+
+/* Opens the sources; *count is how many of them are open. */
+static int open_sources(const struct args *a, struct qimg_image **sources, size_t *count)
+{
+	const char *snapshot = args_text(a, 'l');
+	struct open_how how;
+	struct qimg_error e;
+	size_t n = a->operand_count - 1;
+
+	if (open_how(a, 'T', &how))
+		return -1;
+	if (snapshot && n > 1) {
+		ui_error("No support for concatenating multiple snapshots: -l takes one source");
+		return -1;
+	}
+	for (*count = 0; *count < n; (*count)++)
+		if (open_image(a->operands[*count], &how, &sources[*count]))
+			return -1;
+	if (snapshot && qimg_load_snapshot(sources[0], snapshot, &e)) {
+		ui_error("Failed to load snapshot: %s", e.msg);
+		return -1;
+	}
+	for (size_t i = 0; !snapshot && !args_has(a, 'q') && i < n; i++)
+		mention_snapshots(sources[i]);
+	return 0;
+}
+
+static int set(struct qimg_opts *opts, const char *key, const char *value)
+{
+	struct qimg_error e;
+
+	if (!value || !qimg_opts_set(opts, key, value, &e))
+		return 0;
+	ui_error("%s", e.msg);
+	return -1;
+}
+
+/* Options that exclude or need each other, as far as the library does not know of them. */
+static int check_options(const struct args *a)
+{
+	if (args_has(a, 'C') && args_has(a, 'S')) {
+		ui_error("Cannot enable copy offloading when -S is used");
+		return -1;
+	}
+	if (args_has(a, 'C') && args_has(a, 'c')) {
+		ui_error("Cannot enable copy offloading when -c is used");
+		return -1;
+	}
+	if (args_has(a, 'F') && !args_has(a, 'B')) {
+		ui_error("-F is the format of the backing file that -B names; give both");
+		return -1;
+	}
+	if (args_has(a, 'n') && args_has(a, 'o')) {
+		ui_error("-o has no effect on an existing target: leave it out, or leave out -n");
+		return -1;
+	}
+	return 0;
+}
+
+static unsigned convert_flags(const struct args *a)
+{
+	static const struct {
+		int id;
+		unsigned flag;
+	} map[] = {
+		{ 'n', QIMG_CONVERT_NO_CREATE },
+		{ 'c', QIMG_CONVERT_COMPRESS },
+		{ TARGET_IS_ZERO, QIMG_CONVERT_TARGET_IS_ZERO },
+		{ NO_SYNC, QIMG_CONVERT_NO_SYNC },
+		{ NO_CLOBBER, QIMG_CONVERT_NO_CLOBBER },
+	};
+	unsigned flags = 0;
+
+	for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++)
+		if (args_has(a, map[i].id))
+			flags |= map[i].flag;
+	return flags;
+}
+
+static int convert(const struct args *a, const struct qimg_opts *opts, struct qimg_image **sources)
+{
+	const char *cache = args_text(a, 't');
+	struct qimg_progress progress = { .report = ui_progress_report };
+	struct qimg_convert c;
+	struct qimg_error e;
+	size_t count = 0;
+	int ret = -1;
+
+	qimg_convert_init(&c);
+	if (open_cache(cache ? cache : "unsafe", &c.target_flags))
+		return -1;
+	/* From here on there may be something to clean up: signals only set the flag. */
+	progress.cancel = ui_cancel_flag();
+	if (open_sources(a, sources, &count))
+		goto out;
+	c.sources = sources;
+	c.source_count = count;
+	c.target = a->operands[a->operand_count - 1];
+	c.target_format = args_has(a, 'O') ? args_text(a, 'O') : "raw";
+	c.create_opts = opts;
+	c.flags = convert_flags(a);
+	if (args_has(a, 'S'))
+		c.sparse_size = args_last(a, 'S')->number;
+	if (args_has(a, 'r'))
+		c.rate = args_last(a, 'r')->number;
+	c.progress = &progress;
+	ui_progress_start(args_has(a, 'p') && !args_has(a, 'q'));
+	ret = qimg_convert(&c, &e);
+	ui_progress_end(!ret);
+	if (ret) {
+		ui_error("%s", e.msg);
+		createopts_suggest_format(&convert_command, a, 'B', opts, c.target);
+	}
+out:
+	if (close_all(sources, count))
+		ret = -1;
+	return ret;
+}
+
+static int run(const struct args *a)
+{
+	struct qimg_image **sources = NULL;
+	struct qimg_opts *opts = NULL;
+	int ret = createopts_read(a, 'o', &opts);
+
+	if (ret > 0) {
+		const char *format = args_text(a, 'O');
+
+		ret = createopts_help(format ? format : "raw", a->operand_count > 0);
+	} else if (!ret && a->operand_count < 2) {
+		ui_error("Expecting the names of a source and a target");
+		opt_see_help(&convert_command);
+		ret = -1;
+	} else if (!ret) {
+		ret = check_options(a);
+		if (!ret)
+			ret = set(opts, "backing_file", args_text(a, 'B'));
+		if (!ret)
+			ret = set(opts, "backing_fmt", args_text(a, 'F'));
+		sources = calloc(a->operand_count, sizeof(*sources));
+		if (!ret && !sources) {
+			ui_error("Out of memory");
+			ret = -1;
+		}
+		if (!ret)
+			ret = convert(a, opts, sources);
+	}
+	free(sources);
+	qimg_opts_free(opts);
+	return ret ? 1 : 0;
+}
+
+const struct command convert_command = {
+	.name = "convert",
+	.summary = "Copy images into another format or place",
+	.operands = "SOURCE... TARGET",
+	.notes = "Several sources are put one behind the other. The target gets its name only when it is\n"
+		 "complete and on stable storage; a failed or interrupted convert leaves the old file, or\n"
+		 "none. With -n, and on block devices, the target is written in place.",
+	.options = options,
+	.run = run,
+};
