@@ -10,16 +10,30 @@
 
 load helpers
 
-setup() {
-	helpers_setup
-	need_plain
-	# What this make was told must not reach the makes started here.
+# What this make was told must not reach the makes started here.
+plain_environment() {
 	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS LIBS AR LD OBJCOPY
 	unset CC TESTS JOBS KEEP SAN COV FUZZ TWO_SLICES V DESTDIR
 	: "${MAKE:=make}"
+	export MAKE
 	# bats puts its inner programs there, one of them called bats
 	PATH=$(printf %s "$PATH" | sed "s,[^:]*/bats-core:,,g")
-	export MAKE
+}
+
+setup() {
+	helpers_setup
+	need_plain
+	plain_environment
+}
+
+# Most tests start from the same configuration: it is made once.
+setup_file() {
+	[ -z "$VARIANT" ] || return 0
+	plain_environment
+	cd "$BATS_FILE_TMPDIR" || return 1
+	project
+	mkdir out
+	(cd out && ../src/configure >configure.out)
 }
 
 # project: the small project in ./src
@@ -56,9 +70,14 @@ project() {
 
 # configured [ARGS]: the small project, configured in ./out
 configured() {
-	project
-	mkdir -p out
-	(cd out && ../src/configure "$@" >configure.out)
+	if [ $# -eq 0 ]; then
+		rm -rf src out
+		cp -a "$BATS_FILE_TMPDIR/src" "$BATS_FILE_TMPDIR/out" .
+	else
+		project
+		mkdir -p out
+		(cd out && ../src/configure "$@" >configure.out)
+	fi
 }
 
 # lacking WORD: a compiler that fails where a program or its flags mention it
