@@ -429,7 +429,7 @@ static void test_ranges(void)
 int main(void)
 {
 	static const struct file_hook hook = { .call = fail_writes };
-	unsigned good = 0, worlds = 300;
+	unsigned good = 0, worlds = 150;
 
 	scratch_enter();
 	file_set_hook(&hook);
