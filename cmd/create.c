@@ -66,6 +66,7 @@ static int set_size(struct qimg_opts *opts, const char *file, const char *text)
 static int create(const struct args *a, const char *format, const struct qimg_opts *opts)
 {
 	const char *file = a->operands[0];
+	struct qimg_progress progress = { .report = NULL };
 	struct qimg_creation *c = NULL;
 	struct qimg_error e;
 	unsigned flags = 0;
@@ -80,13 +81,16 @@ static int create(const struct args *a, const char *format, const struct qimg_op
 		createopts_suggest_format(&create_command, a, 'b', opts, file);
 		return -1;
 	}
-	if (!args_has(a, 'q')) {
+	if (!args_has(a, 'q'))
 		printf("Formatting '%s', %s\n", file, qimg_create_summary(c));
-		fflush(stdout);
+	/* Nothing is made when nobody can be told of it. */
+	ret = ui_flush();
+	if (!ret) {
+		progress.cancel = ui_cancel_flag();
+		ret = qimg_create_run(c, &progress, &e);
+		if (ret)
+			ui_error("%s: %s", file, e.msg);
 	}
-	ret = qimg_create_run(c, NULL, &e);
-	if (ret)
-		ui_error("%s: %s", file, e.msg);
 	qimg_create_free(c);
 	return ret;
 }

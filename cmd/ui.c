@@ -22,6 +22,7 @@ const char *ui_program(void)
 
 /* ---- messages ---------------------------------------------------------------- */
 
+__attribute__((format(printf, 2, 0)))
 static void message(const char *prefix, const char *fmt, va_list ap)
 {
 	/* What was printed before the error is to be seen before it. */
@@ -95,16 +96,25 @@ void ui_start(const char *argv0)
 	qimg_set_warning_handler(library_warning, NULL);
 }
 
+int ui_flush(void)
+{
+	static bool failed;
+
+	if (failed)
+		return -1;
+	errno = 0;
+	if (!ferror(stdout) && !fflush(stdout))
+		return 0;
+	failed = true;
+	ui_error("Could not write to standard output%s%s", errno ? ": " : "",
+		 errno ? strerror(errno) : "");
+	return -1;
+}
+
 int ui_end(int status)
 {
-	bool failed = ferror(stdout);
-
-	errno = 0;
-	if (fflush(stdout) || failed) {
-		ui_error("Could not write to standard output%s%s", errno ? ": " : "",
-			 errno ? strerror(errno) : "");
-		status = status ? status : 1;
-	}
+	if (ui_flush() && !status)
+		status = 1;
 	if (status && caught_signal) {
 		signal(caught_signal, SIG_DFL);
 		raise(caught_signal);

@@ -22,6 +22,8 @@ void ui_start(const char *argv0);
  * process here if the command failed.
  */
 int ui_end(int status);
+/* Writes out what was printed so far. 0, or -1 after a message (of which there is one at most). */
+int ui_flush(void);
 
 const char *ui_program(void);	/* the name the program was started under, without folder */
 

@@ -189,3 +189,28 @@ columns() {
 	says 'no/x'
 	says 'No such file or directory'
 }
+
+@test "a signal leaves the old image and nothing else" {
+	local status signal
+	qimg create -q -f qcow2 old 1M
+	hash old >before
+	for format in raw qcow2; do
+		for signal in TERM HUP; do
+			status=0
+			timeout --preserve-status -s $signal 0.3 "$QIMG" create -q -f $format \
+				-o preallocation=full old 32G 2>err || status=$?
+			[ "$status" -gt 128 ] || fail "ended with $status: $(cat err)"
+			equal "$(hash old)" "$(cat before)"
+			no_litter . before err old
+		done
+	done
+}
+
+@test "nothing is made when the Formatting line cannot be printed" {
+	local status=0
+	[ -c /dev/full ] || skip 'no /dev/full'
+	"$QIMG" create -f qcow2 x 1M >/dev/full 2>err || status=$?
+	equal "$status" 1
+	equal "$(grep -c . err)" 1
+	no_litter . err
+}
