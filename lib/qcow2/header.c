@@ -403,7 +403,7 @@ int header_store_l1(struct file *f, const struct header *h, struct qimg_error *e
 	uint8_t b[HDR_RT_OFFSET - HDR_L1_SIZE];
 
 	be32_put(b, h->l1_size);
-	be64_put(b + HDR_L1_OFFSET - HDR_L1_SIZE, h->l1_offset);
+	be64_put(b + (HDR_L1_OFFSET - HDR_L1_SIZE), h->l1_offset);
 	return file_write(f, HDR_L1_SIZE, b, sizeof(b), e);
 }
 
@@ -412,7 +412,7 @@ int header_store_rt(struct file *f, const struct header *h, struct qimg_error *e
 	uint8_t b[HDR_NB_SNAPSHOTS - HDR_RT_OFFSET];
 
 	be64_put(b, h->rt_offset);
-	be32_put(b + HDR_RT_CLUSTERS - HDR_RT_OFFSET, h->rt_clusters);
+	be32_put(b + (HDR_RT_CLUSTERS - HDR_RT_OFFSET), h->rt_clusters);
 	return file_write(f, HDR_RT_OFFSET, b, sizeof(b), e);
 }
 
@@ -431,7 +431,7 @@ int header_store_features(struct file *f, const struct header *h, struct qimg_er
 	if (h->version < 3)
 		return 0;
 	be64_put(b, h->incompatible);
-	be64_put(b + HDR_COMPATIBLE - HDR_INCOMPATIBLE, h->compatible);
-	be64_put(b + HDR_AUTOCLEAR - HDR_INCOMPATIBLE, h->autoclear);
+	be64_put(b + (HDR_COMPATIBLE - HDR_INCOMPATIBLE), h->compatible);
+	be64_put(b + (HDR_AUTOCLEAR - HDR_INCOMPATIBLE), h->autoclear);
 	return file_write(f, HDR_INCOMPATIBLE, b, sizeof(b), e);
 }
