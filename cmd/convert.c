@@ -22,8 +22,8 @@ static const struct opt options[] = {
 	  .help = "Options of the target's format: KEY=VALUE,...\n'-o help' lists them" },
 	{ .id = 'B', .letter = 'B', .name = "backing", .aliases = "b", .kind = OPT_FILE,
 	  .arg = "BACKING",
-	  .help = "Backing file of the target: what the source has from its own backing\n"
-		  "file is left out" },
+	  .help = "Backing file of the target: what the source has from its own\n"
+		  "backing file is left out" },
 	{ .id = 'F', .letter = 'F', .name = "backing-format", .kind = OPT_FORMAT, .arg = "FORMAT",
 	  .help = "Format of the backing file" },
 	{ .id = 'l', .letter = 'l', .name = "snapshot", .kind = OPT_TEXT, .arg = "SNAPSHOT",
@@ -36,9 +36,9 @@ static const struct opt options[] = {
 	{ .id = NO_CLOBBER, .name = "no-clobber", .help = "Fail when TARGET exists" },
 	{ .id = 'c', .letter = 'c', .name = "compress", .help = "Compress the clusters of the target" },
 	{ .id = 'S', .letter = 'S', .name = "sparse-size", .kind = OPT_SIZE, .arg = "SIZE",
-	  .help = "Runs of zeros this long become holes (default: 4k); 0 writes everything" },
+	  .help = "Runs of zeros this long become holes (default: 4k); 0: none" },
 	{ .id = 't', .letter = 't', .name = "target-cache", .kind = OPT_CACHE, .arg = "CACHE",
-	  .help = "Cache mode of the target (default: unsafe, with one sync at the end)" },
+	  .help = "Cache mode of the target (default: unsafe; one sync at the end)" },
 	{ .id = 'T', .letter = 'T', .name = "source-cache", .kind = OPT_CACHE, .arg = "CACHE",
 	  .help = "Cache mode of the sources (default: writeback)" },
 	OPEN_OPT_IMAGE_OPTS,

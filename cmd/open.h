@@ -15,7 +15,7 @@ enum { OPEN_IMAGE_OPTS = 0x1000, OPEN_OUTPUT };	/* ids of options without a lett
 	  .help = "Take no locks, also where another process writes to the image" }
 #define OPEN_OPT_IMAGE_OPTS							\
 	{ .id = OPEN_IMAGE_OPTS, .name = "image-opts",				\
-	  .help = "FILE is a list of open options: driver=FORMAT,file.filename=NAME,..." }
+	  .help = "FILE is a list of open options:\ndriver=FORMAT,file.filename=NAME,..." }
 #define OPEN_OPT_OUTPUT								\
 	{ .id = OPEN_OUTPUT, .name = "output", .kind = OPT_CHOICE, .arg = "FORM",		\
 	  .values = "human json", .help = "Text for people (human, the default) or json" }

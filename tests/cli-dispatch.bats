@@ -61,7 +61,7 @@ load helpers
 	done >all
 	qimg --help >>all
 	[ "$(wc -l <all)" -gt 30 ]
-	equal "$(awk 'length > 100' all)" ''
+	equal "$(awk 'length > 96' all)" ''
 }
 
 @test "help for an unknown command is an error" {
