@@ -25,7 +25,9 @@ static int print_create_options(const char *format)
 	if (!o)
 		return 1;
 	for (; o->name; o++)
-		printf("%s\t%s\t%s\t%s\n", o->name, o->type, o->values ? o->values : "", o->help);
+		if (o->help)
+			printf("%s\t%s\t%s\t%s\n", o->name, o->type, o->values ? o->values : "",
+			       o->help);
 	return 0;
 }
 

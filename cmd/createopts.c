@@ -100,7 +100,7 @@ int createopts_help(const char *format, bool with_file)
 	else
 		printf("Supported %s options:\n", format);
 	for (i = 0; i < n; i++)
-		if (with_file || !belongs_to_file(format, sorted[i]->name))
+		if (sorted[i]->help && (with_file || !belongs_to_file(format, sorted[i]->name)))
 			print_option(sorted[i]);
 	if (!with_file)
 		puts("\nThe protocol level may support further options.\n"

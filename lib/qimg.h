@@ -196,7 +196,7 @@ struct qimg_progress {
 struct qimg_option {
 	const char *name;
 	const char *type;		/* "str", "size", "num", "bool (on/off)" */
-	const char *help;		/* one line */
+	const char *help;		/* one line; NULL: known only to be refused by name */
 	const char *values;		/* "a b c" where only these are allowed, else NULL */
 };
 

@@ -32,8 +32,6 @@ static const char *const compat_names[] = { "0.10", "v2", "1.1", "v3", NULL };
 static const char *const codec_names[] = { "zlib", "zstd", NULL };
 
 /* The encryption options are known in order to be refused by name. */
-#define ENCRYPTION "Encryption is not supported"
-
 const struct qimg_option qcow2_create_options[] = {
 	{ "backing_file", "str", "Name of the backing file", NULL },
 	{ "backing_fmt", "str", "Format of the backing file", NULL },
@@ -42,15 +40,15 @@ const struct qimg_option qcow2_create_options[] = {
 	{ "compression_type", "str", "How clusters are compressed", "zlib zstd" },
 	{ "data_file", "str", "Name of an external file for the guest's data", NULL },
 	{ "data_file_raw", "bool (on/off)", "The data file stays readable as a raw image", NULL },
-	{ "encrypt.cipher-alg", "str", ENCRYPTION, NULL },
-	{ "encrypt.cipher-mode", "str", ENCRYPTION, NULL },
-	{ "encrypt.format", "str", ENCRYPTION, NULL },
-	{ "encrypt.hash-alg", "str", ENCRYPTION, NULL },
-	{ "encrypt.iter-time", "num", ENCRYPTION, NULL },
-	{ "encrypt.ivgen-alg", "str", ENCRYPTION, NULL },
-	{ "encrypt.ivgen-hash-alg", "str", ENCRYPTION, NULL },
-	{ "encrypt.key-secret", "str", ENCRYPTION, NULL },
-	{ "encryption", "bool (on/off)", ENCRYPTION, NULL },
+	{ "encrypt.cipher-alg", "str", NULL, NULL },
+	{ "encrypt.cipher-mode", "str", NULL, NULL },
+	{ "encrypt.format", "str", NULL, NULL },
+	{ "encrypt.hash-alg", "str", NULL, NULL },
+	{ "encrypt.iter-time", "num", NULL, NULL },
+	{ "encrypt.ivgen-alg", "str", NULL, NULL },
+	{ "encrypt.ivgen-hash-alg", "str", NULL, NULL },
+	{ "encrypt.key-secret", "str", NULL, NULL },
+	{ "encryption", "bool (on/off)", NULL, NULL },
 	{ "extended_l2", "bool (on/off)", "Allocate in 32 subclusters of each cluster", NULL },
 	{ "extent_size_hint", "size", "Extent size hint for the image file, 0 to disable", NULL },
 	{ "keep_data_file", "bool (on/off)", "Take an existing data file as it is", NULL },
