@@ -98,7 +98,10 @@ static int clear_sides(struct qimg_image *img, const struct wmap *m, const struc
 				    .need = SIDE_ZEROS };
 	const struct side *parts[] = { head, tail };
 	size_t count = 2;
+	unsigned flags = SPARSE_NO_FALLBACK;
 
+	if (img->cow_zero == COW_ZERO_ON)	/* as the reference does, whose figures it is to show */
+		flags |= SPARSE_RESERVE;
 	/* A place that was in use already may hold what the guest has until the data is written. */
 	if (m->fresh && (img->cow_zero == COW_ZERO_ON || whole.len <= CLEAR_WHOLE)) {
 		parts[0] = &whole;
@@ -107,7 +110,7 @@ static int clear_sides(struct qimg_image *img, const struct wmap *m, const struc
 	for (size_t i = 0; i < count; i++) {
 		if (parts[i]->need == SIDE_NOTHING)
 			continue;
-		if (rw_host_zero(img, m->file, parts[i]->host, parts[i]->len, SPARSE_NO_FALLBACK, e) < 0)
+		if (rw_host_zero(img, m->file, parts[i]->host, parts[i]->len, flags, e) < 0)
 			return e->code == ENOTSUP ? 1 : -1;
 	}
 	return 0;

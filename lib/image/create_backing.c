@@ -6,7 +6,6 @@
  */
 #include "image/create.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +76,7 @@ static int look(const struct qimg_creation *c, const char *path, uint64_t *size,
 	struct qimg_image *img;
 	int rc = 0;
 
-	if (qimg_open(&img, path, c->backing_format, NULL, QIMG_OPEN_EXTERNAL, e) < 0)
+	if (qimg_open(&img, path, c->backing_format, NULL, 0, e) < 0)
 		return error_prefix(e, "Could not open backing image '%s'", c->backing_name);
 	if (qimg_same_file(img, c->name))
 		rc = error_set(e, EINVAL, "The backing chain of '%s' contains the new image '%s' itself",

@@ -185,8 +185,15 @@ int sparse_zero(struct file *f, uint64_t off, uint64_t len, unsigned flags, enum
 	if (off + len > f->size && file_refresh(f, e))
 		return -1;
 
-	inside = range_clip(off, len, 0, f->size);
 	file_changed(f, off, len);
+	if ((flags & SPARSE_RESERVE) && !f->device && off + len > f->size) {
+		*how = SPARSE_ZERO_RANGE;
+		if (!try_fallocate(f, MISSING_ZERO_RANGE, FALLOC_FL_ZERO_RANGE, off, len)) {
+			file_grown(f, off + len);
+			return 0;
+		}
+	}
+	inside = range_clip(off, len, 0, f->size);
 	if (inside.len)
 		code = f->device ? zero_device(f, inside.start, inside.len, flags, how) :
 		       zero_file(f, inside.start, inside.len, flags, how);

@@ -11,6 +11,7 @@ struct qimg_error;
 enum {
 	SPARSE_UNMAP = 1 << 0,		/* the space may be given back */
 	SPARSE_NO_FALLBACK = 1 << 1,	/* fail with ENOTSUP instead of writing zeros */
+	SPARSE_RESERVE = 1 << 2,	/* beyond the end of a file: take space, where the host can, too */
 };
 
 /* Which rung was used last, for reports. */
