@@ -419,6 +419,36 @@ static void named(void)
 	is_u64(entries("f"), 4, "no other names are left");
 }
 
+/*
+ * What the device holds just after the commit, without unmounting, is what a crash would leave (and
+ * more): the file must be there whole after the journal was replayed.
+ */
+static void durable(const char *fs, unsigned mib)
+{
+	static char big[300000];
+	char path[64];
+	unsigned i;
+
+	if (!scratch_mount(fs, fs, mib)) {
+		skip("%s can not be mounted here", fs);
+		return;
+	}
+	sh("mkdir -p crashed; echo old > %s/1; sync -f %s", fs, fs);
+	for (i = 0; i < 2; i++) {
+		struct replace *r;
+
+		memset(big, 'a' + (int)i, sizeof(big));
+		snprintf(path, sizeof(path), "%s/%u", fs, i);
+		ok(!replace_open(&r, path, 0, &e) && !file_write(replace_file(r), 0, big, sizeof(big), &e) &&
+		   !replace_commit(r, &e), "%s: %s file", fs, i ? "replace a" : "make a new");
+		/* Unmounted, since btrfs takes two devices with one name for one. */
+		ok(sh("cp %s.img copy.img && cp %s want && umount %s && mount -o loop copy.img crashed", fs, path,
+		      fs), "%s: power is cut", fs);
+		ok(sh("cmp crashed/%u want", i), "%s: the file is there", fs);
+		ok(sh("umount crashed && rm copy.img && mount -o loop %s.img %s", fs, fs), "%s: go on", fs);
+	}
+}
+
 static void no_space(void)
 {
 	struct replace *r;
@@ -494,6 +524,9 @@ int main(void)
 	refused();
 	permissions();
 	interrupted();
+	durable("ext4", 64);
+	durable("xfs", 300);
+	durable("btrfs", 120);
 	no_space();
 	device();
 	new_lock();
