@@ -68,7 +68,13 @@ static void library_warning(void *ctx, const char *msg)
 
 /* ---- start and end ---------------------------------------------------------------- */
 
-static volatile sig_atomic_t caught_signal;
+static volatile sig_atomic_t caught_signal, progress_asked;
+
+static void ask_progress(int sig)
+{
+	(void)sig;
+	progress_asked = 1;
+}
 
 /*
  * An image must never become file descriptor 0, 1 or 2: a message printed there would end up in the
@@ -86,6 +92,7 @@ static void guard_descriptors(void)
 
 void ui_start(const char *argv0)
 {
+	struct sigaction ask = { .sa_handler = ask_progress, .sa_flags = SA_RESTART };
 	const char *slash;
 
 	guard_descriptors();
@@ -94,6 +101,8 @@ void ui_start(const char *argv0)
 		program = slash ? slash + 1 : argv0;
 	}
 	qimg_set_warning_handler(library_warning, NULL);
+	/* From the start: who asks too early is answered later, instead of ending the process. */
+	sigaction(SIGUSR1, &ask, NULL);
 }
 
 int ui_flush(void)
@@ -247,14 +256,7 @@ int ui_json(const struct qimg_value *v)
 static struct {
 	bool show;
 	double percent, shown;
-	volatile sig_atomic_t asked;
 } progress;
-
-static void ask_progress(int sig)
-{
-	(void)sig;
-	progress.asked = 1;
-}
 
 static void print_progress(char end)
 {
@@ -265,12 +267,8 @@ static void print_progress(char end)
 
 void ui_progress_start(bool show)
 {
-	struct sigaction sa = { .sa_handler = ask_progress, .sa_flags = SA_RESTART };
-
 	progress.show = show;
 	progress.percent = 0;
-	progress.asked = 0;
-	sigaction(SIGUSR1, &sa, NULL);
 	if (show)
 		print_progress('\r');
 }
@@ -283,8 +281,8 @@ void ui_progress_report(void *ctx, uint64_t done, uint64_t total)
 		/* A line for each per cent, not for each request. */
 		if (progress.percent - progress.shown >= 1)
 			print_progress('\r');
-	} else if (progress.asked) {
-		progress.asked = 0;
+	} else if (progress_asked) {
+		progress_asked = 0;
 		print_progress('\n');
 	}
 }
