@@ -40,25 +40,34 @@ static int set_direct(struct file *f, bool on)
 	return 0;
 }
 
-/* false: the file can not do direct transfers at all. */
+/* What the kernel says about this very file, since Linux 6.1. false: it says nothing. */
+static bool ask_kernel(struct file *f, uint32_t *align, uint32_t *memory)
+{
+#ifdef STATX_DIOALIGN
+	struct statx st;
+
+	if (statx(f->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) || !(st.stx_mask & STATX_DIOALIGN))
+		return false;
+	*align = st.stx_dio_offset_align;
+	*memory = st.stx_dio_mem_align;
+	return true;
+#else
+	(void)f;
+	(void)align;
+	(void)memory;
+	return false;
+#endif
+}
+
+/* false: the file can not do direct transfers at all (the kernel says 0 then). */
 static bool find_alignment(struct file *f)
 {
 	uint32_t align = USUAL_ALIGN, memory = USUAL_ALIGN;
 	int sector;
 
-#ifdef STATX_DIOALIGN
-	struct statx st;
-
-	if (!statx(f->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) && (st.stx_mask & STATX_DIOALIGN)) {
-		align = st.stx_dio_offset_align;
-		memory = st.stx_dio_mem_align;
-		if (!align || !memory)
-			return false;
-	} else
-#endif
-	if (f->device && !ioctl(f->fd, BLKSSZGET, &sector) && sector > 0) {
+	if (!ask_kernel(f, &align, &memory) && f->device && !ioctl(f->fd, BLKSSZGET, &sector) &&
+	    sector > 0)
 		align = memory = (uint32_t)sector;
-	}
 	if (!is_pow2(align) || !is_pow2(memory) || align > BOUNCE || memory > USUAL_ALIGN)
 		return false;
 	f->direct_align = align;

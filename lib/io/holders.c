@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -80,15 +79,16 @@ unsigned holders_describe(struct file_id id, char *text, size_t size)
 	struct dirent *entry;
 	unsigned count = 0;
 	size_t used = 0;
-	char name[64];
+	char name[64], self[24];
 	int n;
 
+	snprintf(self, sizeof(self), "%ld", (long)getpid());
 	*text = '\0';
 	if (!proc)
 		return 0;
 	while ((entry = readdir(proc))) {
 		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
-		    atol(entry->d_name) == (long)getpid() ||
+		    !strcmp(entry->d_name, self) ||
 		    !process_has(dirfd(proc), entry->d_name, id))
 			continue;
 		if (count++ >= SHOWN)
@@ -101,8 +101,7 @@ unsigned holders_describe(struct file_id id, char *text, size_t size)
 	}
 	if (count > SHOWN && used < size)
 		snprintf(text + used, size - used, " and %u more", count - SHOWN);
-	snprintf(name, sizeof(name), "%ld", (long)getpid());
-	if (!count && process_has(dirfd(proc), name, id) > 1) {
+	if (!count && process_has(dirfd(proc), self, id) > 1) {
 		snprintf(text, size, "this command itself");
 		count = 1;
 	}

@@ -119,7 +119,7 @@ int ioq_run(struct ioq *q, struct ioq_req *r, struct qimg_error *e)
 
 void ioq_perform(struct ioq_req *r)
 {
-	struct qimg_error own, *e = r->error ? r->error : &own;
+	struct qimg_error own = { .code = 0 }, *e = r->error ? r->error : &own;
 	int ret = -1;
 
 	switch (r->op) {

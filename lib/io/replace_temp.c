@@ -97,10 +97,11 @@ int link_unnamed(int fd, int dirfd, const char *name)
 	return linkat(AT_FDCWD, proc, dirfd, name, AT_SYMLINK_FOLLOW) ? errno : 0;
 }
 
-/* Makes a name: of a new file (link_fd -1, the descriptor goes to *fd) or of the unnamed one. */
-static int make(struct temp **out, const struct place *p, int link_fd, int *fd, struct qimg_error *e)
+/* Makes a name: for the unnamed file *fd, or where that is -1 for a new one, which goes there. */
+static int make(struct temp **out, const struct place *p, int *fd, struct qimg_error *e)
 {
 	struct temp *t = slot_get(p, e);
+	bool create = *fd < 0;
 	sigset_t old;
 	int code = EEXIST;
 	unsigned i;
@@ -110,8 +111,8 @@ static int make(struct temp **out, const struct place *p, int link_fd, int *fd, 
 	for (i = 0; i < TRIES && code == EEXIST; i++) {
 		random_name(t, p);
 		block_signals(&old);
-		if (link_fd >= 0) {
-			code = link_unnamed(link_fd, p->dirfd, t->name);
+		if (!create) {
+			code = link_unnamed(*fd, p->dirfd, t->name);
 		} else {
 			/* What replaces a file may at no time be easier to read than the old one. */
 			*fd = openat(p->dirfd, t->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
@@ -131,12 +132,13 @@ static int make(struct temp **out, const struct place *p, int link_fd, int *fd, 
 
 int temp_create(struct temp **t, const struct place *p, int *fd, struct qimg_error *e)
 {
-	return make(t, p, -1, fd, e);
+	*fd = -1;
+	return make(t, p, fd, e);
 }
 
 int temp_link(struct temp **t, const struct place *p, int fd, struct qimg_error *e)
 {
-	return make(t, p, fd, NULL, e);
+	return make(t, p, &fd, e);
 }
 
 /* Some file systems know no RENAME_NOREPLACE: a second name, then the first one goes. */
