@@ -50,9 +50,7 @@ load helpers
 	qimg create -q -f qcow2 -o data_file=data sub/image 1M
 	[ -e sub/data ] && [ ! -e data ]
 	equal "$(qimg info --output=json sub/image | json - 'd["format-specific"]["data"]["data-file"]')" data
-	cd sub
-	is_clean image
-	cd ..
+	(cd sub && is_clean image)
 	qimg convert -f qcow2 -O raw sub/image out
 	qimg create -q -f qcow2 -o "data_file=$PWD/absolute" sub/image2 1M
 	[ -e absolute ]

@@ -1,140 +1,90 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Open options that hold for every image, in --image-opts, json: and -o: what
-# they do, and that unknown and contradicting ones are refused by name.
+# Open options of qcow2: what is accepted works, what is not is named.
 
 load helpers
 
-setup() {
-	helpers_setup
-	qimg create -q -f qcow2 a.qcow2 1M
-	qio -f qcow2 -c 'write -P 5 0 64k' a.qcow2 >/dev/null
-	head -c 8192 /dev/zero | tr '\0' x >r.raw
-}
-
-reads() { # OPTIONS
-	qio -r --image-opts -c 'read -P 5 0 64k' "$1"
-}
-
-refused() { # OPTIONS PART...
-	local list=$1
+# no OPTIONS TEXT...
+no() {
+	local options=$1 text
 	shift
-	run qimg info --image-opts "$list"
-	equal "$status" 1 "status with $list"
-	for part; do contains "$output" "$part"; done
+	kept image qio -o "$options" -c 'read 0 1' image || return
+	for text; do
+		says "$text" || return
+	done
 }
 
-@test 'the forms of one image' {
-	reads driver=qcow2,file.driver=file,file.filename=a.qcow2
-	reads driver=qcow2,file.filename=a.qcow2
-	reads file.filename=a.qcow2
-	reads driver=qcow2,file.driver=file,file.filename=a.qcow2,file.locking=off,cache.direct=off
-	reads driver=qcow2,file.filename=a.qcow2,node-name=n,aio=threads,auto-read-only=on,read-only=on
-	qimg info 'json:{"driver":"qcow2","file":{"driver":"file","filename":"a.qcow2"}}' | grep -q '^file format: qcow2'
-	qimg info 'json:{"driver":"qcow2","file.filename":"a.qcow2","backing":null}' | grep -q '^file format: qcow2'
-	qimg info file:a.qcow2 | grep -q '^file format: qcow2'
-	qimg info --image-opts driver=file,filename=a.qcow2 | grep -q '^file format: raw'
-	cp a.qcow2 'x,y=z.qcow2'
-	qimg info --image-opts driver=qcow2,file.filename=x,,y=z.qcow2 | grep -q '^image: x,y=z.qcow2'
+# yes OPTIONS: and data go in and out
+yes() {
+	qio -f qcow2 -o "$1" -c 'write -P 9 100k 3M' -c 'read -P 9 100k 3M' -c 'write -P 8 7M 1' \
+		-c 'read -P 8 7M 1' image >/dev/null || fail "$1" || return
+	is_clean image || fail "$1"
 }
 
-@test 'unknown options are named with the driver they were given to' {
-	refused driver=qcow2,file.filename=a.qcow2,nosuch=1 nosuch qcow2
-	refused driver=raw,file.filename=r.raw,nosuch=1 nosuch raw
-	refused driver=qcow2,file.filename=a.qcow2,file.nosuch=1 nosuch "'file'"
-	refused driver=nosuch,file.filename=a.qcow2 nosuch
-	run qimg info 'json:{"driver":"qcow2","file":{"driver":"file","filename":"a.qcow2"},"nosuch":{"x":1}}'
-	equal "$status" 1
-	contains "$output" nosuch.x
+@test "cache sizes" {
+	qimg create -q -f qcow2 -o cluster_size=4k image 8M
+	for options in l2-cache-size=0 l2-cache-size=1 l2-cache-size=1M l2-cache-entry-size=512 \
+		l2-cache-entry-size=4k,l2-cache-size=8k refcount-cache-size=0 refcount-cache-size=1M \
+		cache-size=0 cache-size=1M cache-size=64k,l2-cache-size=32k \
+		cache-size=64k,refcount-cache-size=32k cache-clean-interval=0 cache-clean-interval=600; do
+		yes $options
+	done
+	no cache-size=1M,l2-cache-size=512k,refcount-cache-size=512k 'exclude each other'
+	no cache-size=1M,l2-cache-size=2M l2-cache-size 2097152 1048576
+	no cache-size=1M,refcount-cache-size=2M refcount-cache-size
+	no l2-cache-entry-size=8k l2-cache-entry-size 8192 4096
+	no l2-cache-entry-size=1000 l2-cache-entry-size
+	no l2-cache-entry-size=256 l2-cache-entry-size
+	no l2-cache-size=lots l2-cache-size
+	no cache-clean-interval=4294967296 cache-clean-interval
 }
 
-@test 'values that make no sense are refused' {
-	refused driver=qcow2,file.filename=a.qcow2,cache.direct=maybe cache.direct maybe
-	refused driver=qcow2,file.filename=a.qcow2,discard=perhaps discard perhaps
-	refused driver=qcow2,file.filename=a.qcow2,detect-zeroes=x detect-zeroes
-	refused driver=qcow2,file.filename=a.qcow2,cow-zero-range=x cow-zero-range
-	refused driver=qcow2,file.filename=a.qcow2,aio=x aio
-	refused driver=qcow2,file.driver=nbd,file.filename=a.qcow2 nbd
-	refused driver=qcow2,file=node 'node'
-	refused driver=qcow2,file.filename=a.qcow2,backing=node 'node'
-	refused driver=qcow2,file.filename=a.qcow2,backing=,backing.driver=raw backing
-	refused driver=qcow2 file.filename
-	refused file.filename= 'empty'
-	run qimg info 'json:{"driver":'
-	equal "$status" 1
-	run qimg info -f raw 'json:{"driver":"qcow2","file.filename":"a.qcow2"}'
-	equal "$status" 1
-	contains "$output" qcow2
+@test "the others" {
+	qimg create -q -f qcow2 image 8M
+	for options in lazy-refcounts=on lazy-refcounts=off pass-discard-request=on pass-discard-snapshot=off \
+		pass-discard-other=on overlap-check=none overlap-check=all overlap-check.template=cached \
+		overlap-check=all,overlap-check.template=all overlap-check.main-header=off; do
+		yes $options
+	done
+	no lazy-refcounts=2 lazy-refcounts
+	no overlap-check=some overlap-check
+	no overlap-check=all,overlap-check.template=none contradict
+	no overlap-check.other=on overlap-check.other
+	no overlap-check.main-header=perhaps overlap-check.main-header
+	no nonsense=1 nonsense qcow2
+	no data-file.filename=x data-file.filename
+	qimg create -q -f qcow2 -o compat=0.10 old 8M
+	kept old qio -o lazy-refcounts=on -c 'read 0 1' old
+	says 'version 3'
 }
 
-@test 'read-only and force-share are not for writing' {
-	run qio --image-opts -c 'write 0 512' driver=qcow2,file.filename=a.qcow2,read-only=on
-	[ "$status" -ne 0 ]
-	contains "$output" read-only
-	run qio --image-opts -c 'write 0 512' driver=qcow2,file.filename=a.qcow2,force-share=on
-	[ "$status" -ne 0 ]
-	contains "$output" force-share
-	run qio --image-opts -c 'write 0 512' driver=qcow2,file.filename=a.qcow2,file.locking=off
-	[ "$status" -ne 0 ]
-	contains "$output" file.locking
+@test "data-file.filename" {
+	qimg create -q -f qcow2 -o data_file=data image 8M
+	qio -c 'write -P 5 0 1M' image >/dev/null
+	mv data other
+	fails qio -r -c 'read -P 5 0 1M' image
+	says data
+	qimg info image >/dev/null
+	qio -r -o data-file.filename=other -c 'read -P 5 0 1M' image >/dev/null
+	qio -r -o data-file.filename=other,data-file.driver=file -c 'read -P 5 0 1M' image >/dev/null
+	fails qio -r -o data-file.filename=other,data-file.driver=nbd -c 'read 0 1' image
+	says data-file.driver
+	fails qio -r -o data-file.filename=image -c 'read 0 1' image
+	says 'is the image itself'
+	fails qio -r -o data-file.filename=nowhere -c 'read 0 1' image
+	says nowhere
 }
 
-@test 'a window of a raw file' {
-	printf abc | dd of=r.raw bs=1 seek=1024 conv=notrunc status=none
-	qimg info --image-opts --output=json driver=raw,offset=1024,size=512,file.filename=r.raw >info.json
-	equal "$(json info.json 'd["virtual-size"]')" 512
-	qio --image-opts -c 'read -P 0x61 0 1' -c 'write -P 0x7a 511 1' driver=raw,offset=1024,size=512,file.filename=r.raw
-	equal "$(peek r.raw 1023 2)" 7861
-	equal "$(peek r.raw 1535 2)" 7a78
-	equal "$(stat -c %s r.raw)" 8192
-	run qio --image-opts -c 'write 512 1' driver=raw,offset=1024,size=512,file.filename=r.raw
-	[ "$status" -ne 0 ]
-	qimg convert --image-opts -O raw driver=raw,offset=1024,size=512,file.filename=r.raw w.raw
-	equal "$(stat -c %s w.raw)" 512
-	refused driver=raw,offset=9000,file.filename=r.raw offset
-	refused driver=raw,size=100,file.filename=r.raw 512
-	refused driver=raw,offset=4096,size=8192,file.filename=r.raw 8192
-}
-
-@test 'backing=null leaves the backing file alone' {
-	qimg create -q -f qcow2 -b a.qcow2 -F qcow2 t.qcow2
-	qio -r -f qcow2 -c 'read -P 5 0 64k' t.qcow2
-	qio -r --image-opts -c 'read -P 0 0 64k' driver=qcow2,file.filename=t.qcow2,backing=
-	rm a.qcow2
-	qio -r --image-opts -c 'read -P 0 0 64k' driver=qcow2,file.filename=t.qcow2,backing=
-	qimg info --backing-chain 'json:{"driver":"qcow2","file.filename":"t.qcow2","backing":null}' >info.txt
-	equal "$(grep -c '^image:' info.txt)" 1
-}
-
-@test 'detect-zeroes turns zeros into zero clusters' {
-	extents() { qio -r -f qcow2 -c extents a.qcow2; }
-	qio -f qcow2 -c 'write -P 0 0 64k' a.qcow2
-	contains "$(extents)" '0 65536 data'
-	qio -f qcow2 -o detect-zeroes=on -c 'write -P 0 0 64k' a.qcow2
-	contains "$(extents)" '0 65536 zero depth=0 present=1 host'
-	qio -f qcow2 -o detect-zeroes=unmap,discard=unmap -c 'write -P 1 0 64k' -c 'write -P 0 0 64k' a.qcow2
-	lacks "$(extents)" host=
-	qio -f qcow2 -o detect-zeroes=on -c 'write -P 0 1 1000' -c 'read -P 0 0 64k' a.qcow2
-}
-
-@test 'cow-zero-range says how the space around a write is cleared' {
-	need strace
-	need_no_sanitizer
-	trace() { # MODE: the calls of a write of 4K into a new cluster
-		qimg create -q -f qcow2 c.qcow2 1M
-		strace -f -o log -e trace=fallocate,pwrite64 "$QIO" -f qcow2 ${1:+-o cow-zero-range="$1"} \
-			-c 'write -P 7 8k 4k' c.qcow2 >/dev/null
-		qio -r -f qcow2 -c 'read -P 0 0 8k' -c 'read -P 7 8k 4k' -c 'read -P 0 12k 52k' c.qcow2
-		is_clean c.qcow2
-	}
-	trace ''
-	lacks "$(cat log)" fallocate
-	contains "$(cat log)" ', 4096, '
-	trace on
-	contains "$(cat log)" FALLOC_FL_ZERO_RANGE
-	contains "$(grep FALLOC log)" ', 65536)'
-	trace off
-	lacks "$(cat log)" fallocate
-	contains "$(cat log)" ', 65536, '
+@test "an image that does not name its data file" {
+	need python3 qemu-img
+	qimg create -q -f qcow2 -o data_file=data image 8M
+	qio -c 'write -P 5 0 1M' image >/dev/null
+	# The extension comes first: an unknown one in its place.
+	equal "$(peek image 112 8)" 4441544100000004
+	poke image 112 12345678
+	qimg info image >/dev/null
+	fails qio -r -c 'read -P 5 0 1M' image
+	says data-file.filename
+	qio -r -o data-file.filename=data -c 'read -P 5 0 1M' image >/dev/null
 }
