@@ -43,7 +43,7 @@ struct run {
 	const struct setting *s;
 	struct program p;
 	struct disk disk;
-	uint64_t seed;			/* of the crashes */
+	uint64_t seed, first_seed;	/* of the crashes: the complement of the program's */
 	struct damage damage;
 	unsigned points, told;
 	/* the point that is being judged */
@@ -61,8 +61,8 @@ static const char *base_dir;
 static void tell(struct run *r, const char *what, const char *detail)
 {
 	if (r->told++ < REPORTS || verbose)
-		diag("%s: %s after event %zu of %zu, %s surviving: %s", r->s->name, what, r->event,
-		     r->disk.events, r->how, detail);
+		diag("%s, seed %" PRIu64 ": %s after event %zu of %zu, %s surviving: %s", r->s->name, ~r->first_seed,
+		     what, r->event, r->disk.events, r->how, detail);
 }
 
 static void list_events(const struct run *r)
@@ -386,28 +386,32 @@ static void mutate(struct run *r, enum mutation mutation)
 	}
 }
 
+/*
+ * Spreads `points` over the record. Half of them go evenly to all places, the other half to those right
+ * before a sync, where most is at stake: any subset of an earlier moment since the last sync is one of
+ * there, too, and what is written last in an epoch can only be lost or kept there.
+ */
 static void judge_all(struct run *r, unsigned points)
 {
-	size_t places = r->disk.events + 1, at = 0;
-	unsigned each = points / places, rest = points % places, n = 0;
+	static const enum disk_survival mix[] = { DISK_ALL, DISK_SOME, DISK_TORN, DISK_LAST, DISK_TORN,
+						  DISK_SOME, DISK_LAST, DISK_NONE, DISK_TORN, DISK_SOME };
+	size_t places = r->disk.events + 1, syncs = 1;
+	double due = 0, anywhere, before_sync;
+	unsigned n = 0;
 
-	/* Every place gets its share of points; with fewer points than places, every so many one. */
+	for (size_t i = 0; i < r->disk.events; i++)
+		syncs += r->disk.event[i].op == FILE_OP_SYNC && !r->disk.event[i].dropped;
+	anywhere = points / 2.0 / places;
+	before_sync = points / 2.0 / syncs;
 	for (size_t event = 0; event < places; event++) {
-		unsigned here = each;
+		const struct disk_event *ev = &r->disk.event[event];
 
-		at += rest;
-		if (at >= places) {
-			at -= places;
-			here++;
-		}
-		for (unsigned i = 0; i < here; i++, n++) {
-			enum disk_survival how = (n * 7 + random_below(&r->seed, 2)) % 10;
-			static const enum disk_survival mix[] = { DISK_ALL, DISK_SOME, DISK_TORN, DISK_LAST,
-								  DISK_TORN, DISK_SOME, DISK_LAST, DISK_NONE,
-								  DISK_TORN, DISK_SOME };
-
-			judge_point(r, event, mix[how], n % TAKE_OVER_EVERY == TAKE_OVER_EVERY / 2);
-		}
+		due += anywhere;
+		if (event == r->disk.events || (ev->op == FILE_OP_SYNC && !ev->dropped))
+			due += before_sync;
+		for (; due >= 1; due--, n++)
+			judge_point(r, event, mix[(n * 7 + random_below(&r->seed, 2)) % 10],
+				    n % TAKE_OVER_EVERY == TAKE_OVER_EVERY / 2);
 	}
 	disk_advance(&r->disk, r->disk.events);
 }
@@ -418,7 +422,7 @@ static void prepare(struct run *r, const struct setting *s, uint64_t seed)
 
 	memset(r, 0, sizeof(*r));
 	r->s = s;
-	r->seed = ~seed;
+	r->seed = r->first_seed = ~seed;
 	program_prepare(&r->p, s, base_dir, seed, &r->disk.events);
 	snprintf(path, sizeof(path), "%s/after", r->p.dir);
 	snprintf(link, sizeof(link), "%s/backing.raw", path);

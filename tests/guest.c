@@ -76,13 +76,15 @@ unsigned guest_op(struct guest *g)
 
 void guest_write(struct guest *g, size_t event, uint64_t off, const uint8_t *bytes, uint64_t len)
 {
+	bool partial = off % SECTOR || len % SECTOR;
+
 	for (uint64_t end = off + len, n; off < end; off += n) {
 		struct guest_version *v = add(g, event, off / SECTOR);
 
 		n = SECTOR - off % SECTOR;
 		if (n > end - off)
 			n = end - off;
-		v->partial = n < SECTOR;
+		v->partial = partial;
 		if (bytes) {
 			memcpy(v->bytes + off % SECTOR, bytes, n);
 			bytes += n;

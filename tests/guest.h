@@ -3,8 +3,8 @@
  * What a guest may find on its disk after a crash: each sector is as it was at the last completed
  * flush, or as any later write made it.
  *
- * A write of less than a sector may reach the disk in pieces, so that its sector may be a mixture of what
- * it may be as a whole.
+ * A write that is not of whole sectors may reach the disk in pieces of any size, so that its sectors may
+ * be mixtures of what they may be as a whole.
  *
  * Time is counted in events of the disk (disk.h): a version exists from the event on at which its write
  * began, a flush binds from the event on after which it had returned.
@@ -19,7 +19,7 @@
 struct guest_version {
 	size_t from;		/* events recorded when the write began */
 	unsigned op;		/* number of the operation, 0: initial content */
-	bool partial;		/* the write covered only part of the sector */
+	bool partial;		/* by a write that was not of whole sectors */
 	uint8_t bytes[512];
 };
 
