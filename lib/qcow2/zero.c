@@ -208,6 +208,9 @@ int qcow2_zero(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flag
 	struct qcow2 *q = qcow2_of(img);
 	uint64_t sub = UINT64_C(1) << q->sub_bits, end, rest;
 
+	/* Also where the caller will clear what is in place: the image changes, and a flush has to sync. */
+	if (write_prepare(q, e) < 0)
+		return -1;
 	if (!front_part(q, off, len, sub, &end, did))
 		return error_set(e, ENOTSUP, "Not a whole cluster");
 	if (q->external && q->h.autoclear & AUTOCLEAR_DATA_FILE_RAW) {
