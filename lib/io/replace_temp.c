@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "io/replace.h"
 
-#define SLOTS 32
+#define SLOTS 64
 #define TRIES 100
 #define SUFFIX 13		/* ".qimg-XXXXXX" and the NUL */
 
@@ -49,7 +49,8 @@ static struct temp *slot_get(const struct place *p, struct qimg_error *e)
 {
 	struct temp *t;
 
-	for (t = slots; t < slots + SLOTS && t->used; t++)
+	/* Threads that work on different images may come here at the same time. */
+	for (t = slots; t < slots + SLOTS && __atomic_test_and_set(&t->used, __ATOMIC_ACQUIRE); t++)
 		;
 	if (t == slots + SLOTS) {
 		error_set(e, EMFILE, "More than %d files are being replaced", SLOTS);
@@ -57,10 +58,10 @@ static struct temp *slot_get(const struct place *p, struct qimg_error *e)
 	}
 	t->dirfd = fcntl(p->dirfd, F_DUPFD_CLOEXEC, 0);
 	if (t->dirfd < 0) {
+		__atomic_clear(&t->used, __ATOMIC_RELEASE);
 		error_errno(e, errno, "Could not create '%s'", p->path);
 		return NULL;
 	}
-	t->used = true;
 	return t;
 }
 
@@ -180,7 +181,7 @@ void temp_free(struct temp *t)
 	t->live = 0;
 	restore_signals(&old);
 	close(t->dirfd);
-	t->used = false;
+	__atomic_clear(&t->used, __ATOMIC_RELEASE);
 }
 
 void replace_abort_all(void)
