@@ -56,6 +56,15 @@ written_over() {
 	cmp s.raw back.raw
 }
 
+@test 'qcow2 on a device that is smaller than the disk' {
+	qemu-img create -q -f qcow2 big.qcow2 1G
+	qemu-io -c 'write -P 0x43 900M 1M' big.qcow2 >/dev/null
+	qimg convert -O qcow2 big.qcow2 "$dev"
+	same qcow2 big.qcow2 qcow2 "$dev"
+	qemu-io -c 'write -P 0x44 0 20M' big.qcow2 >/dev/null
+	fails qimg convert -O qcow2 big.qcow2 "$dev"
+}
+
 @test 'a device as the source' {
 	qimg convert -f raw -O qcow2 "$dev" out.qcow2
 	is_clean out.qcow2

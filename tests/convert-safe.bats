@@ -108,6 +108,19 @@ ended() {
 	no_litter . in.raw
 }
 
+@test 'a source that turns out to be broken' {
+	need qemu-img
+	yes text | head -c 4M >in.raw
+	qemu-img convert -c -f raw -O qcow2 in.raw c.qcow2
+	pattern_file junk 4096
+	dd if=junk of=c.qcow2 bs=1 seek=$((0x50800)) count=100 conv=notrunc status=none
+	refused out.raw qimg convert -O raw c.qcow2 out.raw
+	says c.qcow2
+	pattern_file old.raw 1M
+	kept old.raw qimg convert -O raw c.qcow2 old.raw
+	no_litter . in.raw c.qcow2 junk old.raw
+}
+
 @test 'an unreadable source' {
 	need_root
 	need dmsetup losetup blockdev

@@ -136,7 +136,8 @@ static int check_names(const struct qimg_convert *c, struct qimg_error *e)
 
 	if (check_path(c, c->target, e) < 0)
 		return -1;
-	if (data) {
+	/* Names that are no files are for creation to judge. */
+	if (data && !name_is_reference(data)) {
 		path = name_resolve(c->target, data, false, e);
 		if (!path)
 			return -1;
@@ -145,7 +146,8 @@ static int check_names(const struct qimg_convert *c, struct qimg_error *e)
 		free(path);
 		path = NULL;
 	}
-	if (backing && *backing && !(c->flags & QIMG_CONVERT_NO_CREATE)) {
+	if (backing && *backing && !name_is_reference(backing) &&
+	    !(c->flags & QIMG_CONVERT_NO_CREATE)) {
 		path = name_resolve(c->target, backing, false, e);
 		if (!path)
 			goto out;

@@ -149,8 +149,7 @@ static int open_existing(struct target *t, const struct qimg_convert *c, uint64_
 	return 0;
 }
 
-static int open_new(struct target *t, const struct qimg_convert *c, uint64_t size,
-		    struct qimg_error *e)
+static int open_new(struct target *t, const struct qimg_convert *c, struct qimg_error *e)
 {
 	/* Creating is a small part of the work and not reported. */
 	struct qimg_progress quiet = { .cancel = c->progress ? c->progress->cancel : NULL };
@@ -166,8 +165,6 @@ static int open_new(struct target *t, const struct qimg_convert *c, uint64_t siz
 	if (replace_open(&t->replace, c->target, rflags, e) < 0)
 		return -1;
 	f = replace_file(t->replace);
-	if (file_is_device(f) && file_size(f) < size)
-		return too_small(c, file_size(f), size, e);
 	if (lock_set(f, LOCK_WRITE, e) < 0 || create_write(t->creation, f, &quiet, e) < 0)
 		return -1;
 	f = replace_take(t->replace);
@@ -186,7 +183,7 @@ static int open_new(struct target *t, const struct qimg_convert *c, uint64_t siz
 int target_open(struct target *t, const struct qimg_convert *c, uint64_t size,
 		struct qimg_error *e)
 {
-	return t->creation ? open_new(t, c, size, e) : open_existing(t, c, size, e);
+	return t->creation ? open_new(t, c, e) : open_existing(t, c, size, e);
 }
 
 int target_finish(struct target *t, struct qimg_error *e)
