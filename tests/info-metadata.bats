@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# What info reads besides the header: the bitmap directory and the LUKS header,
+# as they should be and broken.
+
+load helpers
+
+data() {
+	qimg info --output=json image | json - "d['format-specific']['data']$1"
+}
+
+# image with two bitmaps; their directory is at $dir, its size field at $ext + 16
+bitmaps() {
+	need qemu-img python3
+	qemu-img create -q -f qcow2 image 4M
+	qemu-img bitmap --add image zero
+	qemu-img bitmap --add --disable -g 1M image one
+	ext=496
+	equal "$(peek image $ext 4)" 00000000 || return
+	# The bitmaps extension follows the feature name table of 384 bytes.
+	ext=$((112 + 8 + 384))
+	equal "$(peek image $ext 8)" 2385287500000018 || return
+	dir=$((0x$(peek image $((ext + 24)) 8)))
+}
+
+@test "bitmaps" {
+	bitmaps
+	equal "$(data '["bitmaps"]')" \
+		'[{"flags": ["auto"], "name": "zero", "granularity": 65536}, {"flags": [], "name": "one", "granularity": 1048576}]'
+	poke image $((dir + 12)) 00000003
+	equal "$(data '["bitmaps"][0]["flags"]')" '["in-use", "auto"]'
+	# not to be relied on without the autoclear bit
+	poke image 88 0000000000000000
+	equal "$(data '.get("bitmaps")')" null
+}
+
+@test "bitmap directories that are broken" {
+	bitmaps
+	truncate -s 1M image
+	cp image good
+	broken() {
+		cp good image
+		poke image "$1" "$2"
+		fails qimg info image && says "$3" || return
+		# Reading the disk does not need the bitmaps.
+		[ -n "${4:-}" ] || qimg convert -f qcow2 -O raw image out
+	}
+	broken $((ext + 8)) 00000000 'allowed are 1 to 65535' header
+	broken $((ext + 8)) 00010000 'allowed are 1 to 65535' header
+	broken $((ext + 8)) 00000001 'size is given as 64'
+	broken $((ext + 8)) 00000003 'for 3 bitmaps' header
+	broken $((ext + 16)) 0000000000000038 'reaches beyond'
+	broken $((ext + 16)) 0000000000001000 'given as 4096'
+	broken $((ext + 16)) 0000000005000000 'between' header
+	broken $((ext + 24)) 0000000000010001 'aligned' header
+	broken $((ext + 24)) 0000010000000000 'does not lie within the file'
+	broken $((dir + 16)) 02 'type 2'
+	broken $((dir + 17)) 40 '2^64'
+	broken $((dir + 18)) 0000 'name of 0 bytes'
+	broken $((dir + 18)) ffff 'reaches beyond'
+	broken $((dir + 20)) ffffffff 'reaches beyond'
+}
+
+# image with LUKS encryption; the header of LUKS is at $luks
+luks() {
+	local try
+	need qemu-img python3
+	# It measures the CPU for that, which fails when there is too little to measure.
+	for try in 10 50 200 1000 fail; do
+		[ "$try" != fail ] || skip "the reference cannot make LUKS images here"
+		qemu-img create -q -f qcow2 --object secret,id=s,data=abc \
+			-o "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=$try${1:+,$1}" \
+			image 4M 2>/dev/null && break
+	done
+	luks=$((0x$(peek image 120 8)))
+	equal "$(peek image 112 4)" 0537be77
+}
+
+@test "LUKS headers" {
+	for options in '' encrypt.cipher-alg=serpent-128,encrypt.cipher-mode=cbc,encrypt.ivgen-alg=essiv,encrypt.ivgen-hash-alg=sha256; do
+		luks "$options"
+		qemu-img info image >theirs
+		qimg info image >ours
+		diff theirs ours
+	done
+}
+
+@test "LUKS headers that are broken" {
+	luks
+	cp image good
+	for change in "$luks:00" "$((luks + 6)):0002" "120:0000000000000000" "120:0000000000000001" "128:0000000000000010"; do
+		cp good image
+		poke image "${change%%:*}" "${change#*:}"
+		fails qimg info image || fail "$change"
+	done
+	# Strings that fill their fields have no terminating zero.
+	cp good image
+	poke image $((luks + 8)) "$(printf '61%.0s' {1..32})"
+	equal "$(data '["encrypt"]["cipher-alg"]')" "$(printf 'a%.0s' {1..32})-256"
+}
+
+@test "data of encrypted images is refused" {
+	need qemu-io
+	luks
+	qemu-io --object secret,id=s,data=abc --image-opts -c 'write -P 5 0 64k' \
+		driver=qcow2,file.filename=image,encrypt.key-secret=s >/dev/null
+	fails qimg convert -f qcow2 -O raw image out
+	says 'ncrypt'
+	kept image qio -c 'write 0 64k' image
+	says 'ncrypt'
+}
