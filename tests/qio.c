@@ -515,32 +515,6 @@ static bool run_line(char *line, bool *quit)
 	return false;
 }
 
-/*
- * "driver=qcow2,file.filename=a,b=c": takes the format and the file name out of the list, the rest
- * becomes options of qimg_open. Names with commas need the plain form of the command line.
- */
-static int parse_image_opts(char *list, struct qimg_opts *opts, const char **format,
-			    const char **name, struct qimg_error *e)
-{
-	char *save = NULL;
-
-	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
-		char *value = strchr(w, '=');
-
-		if (value)
-			*value++ = 0;
-		if (value && !strcmp(w, "driver"))
-			*format = value;
-		else if (value && (!strcmp(w, "file.filename") || !strcmp(w, "filename")))
-			*name = value;
-		else if (!strcmp(w, "file.driver"))
-			continue;
-		else if (qimg_opts_set(opts, w, value ? value : "on", e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int usage(void)
 {
 	fputs("Usage: qio [-f FMT] [-rUnq] [-t CACHE] [-d DISCARD] [--image-opts] [-o OPTS] [-c CMD]... FILE\n"
@@ -604,15 +578,17 @@ int main(int argc, char **argv)
 	if (argc - optind != 1)
 		return usage();
 	name = argv[optind];
-	if (image_opts && parse_image_opts(argv[optind], opts, &format, &name, &e) < 0) {
+	if (image_opts && qimg_opts_parse(opts, name, &e) < 0) {
 		complain("qio: %s", e.msg);
+		qimg_opts_free(opts);
 		return 1;
 	}
-	if (qimg_open(&img, name, format, opts, flags | cache_flags, &e) < 0) {
+	c = qimg_open(&img, image_opts ? NULL : name, format, opts, flags | cache_flags, &e);
+	qimg_opts_free(opts);
+	if (c < 0) {
 		complain("qio: can't open device %s: %s", name, e.msg);
 		return 1;
 	}
-	qimg_opts_free(opts);
 	for (size_t i = 0; i < cmds && !quit; i++)
 		failed |= !run_line(cmd[i], &quit);
 	while (cmds == 0 && !quit && getline(&line, &room, stdin) > 0)

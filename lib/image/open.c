@@ -169,6 +169,7 @@ int image_open_file(struct qimg_image **img, struct file *f, const char *name, c
 	struct open_options o;
 	int rc;
 
+	*img = NULL;
 	if (options_read(&o, name, true, opts, flags, e) < 0)
 		return -1;
 	rc = open_with(img, f, name, name, format, &o, locked, e);
@@ -182,6 +183,7 @@ int image_open_file(struct qimg_image **img, struct file *f, const char *name, c
 		(*img)->driver->close(*img);
 		(*img)->file = NULL;
 		image_free(*img);
+		*img = NULL;
 		return -1;
 	}
 	return 0;
@@ -194,6 +196,7 @@ int image_open_one(struct qimg_image **img, const char *name, const char *format
 	struct file *f = NULL;
 	int rc = -1;
 
+	*img = NULL;
 	if (options_read(&o, name, false, opts, flags, e) < 0)
 		return -1;
 	if (file_open(&f, o.filename, file_flags(o.flags), e) < 0)
@@ -215,6 +218,7 @@ int qimg_open(struct qimg_image **img, const char *name, const char *format,
 		struct qimg_error ignored;
 
 		qimg_close(*img, &ignored);
+		*img = NULL;
 		return -1;
 	}
 	return 0;
