@@ -147,6 +147,50 @@ int qimg_flush(struct qimg_image *img, struct qimg_error *e);
 int qimg_resize(struct qimg_image *img, uint64_t size, const char *preallocation,
 		struct qimg_error *e);
 
+/* ---- asynchronous requests -------------------------------------------------------------------- */
+
+enum qimg_io_op {
+	QIMG_IO_READ,
+	QIMG_IO_WRITE,
+	QIMG_IO_WRITE_COMPRESSED,	/* as qimg_write_compressed */
+	QIMG_IO_ZERO,			/* flags: QIMG_ZERO_UNMAP */
+	QIMG_IO_DISCARD,
+	QIMG_IO_FLUSH,			/* covers what completed before it was submitted */
+};
+
+/* One request. The caller fills the first part and keeps it, and buf, alive until done is called. */
+struct qimg_io {
+	enum qimg_io_op op;
+	unsigned flags;
+	uint64_t off, len;
+	void *buf;
+	/* Called from qimg_poll (or a blocking call on the image); may submit again. May be NULL. */
+	void (*done)(struct qimg_io *io);
+	void *user;			/* the caller's */
+
+	/* Filled when done is called: 0, or an errno value and the error. */
+	int code;
+	struct qimg_error error;
+	void *request;			/* the library's */
+};
+
+/* Starts a request; failures, too, arrive with done. Overlapping requests may complete in any order. */
+void qimg_submit(struct qimg_image *img, struct qimg_io *io);
+/*
+ * Makes progress and calls done for what has completed. wait: blocks until something completes, if
+ * anything is in flight. Returns the number of requests still in flight.
+ */
+unsigned qimg_poll(struct qimg_image *img, bool wait);
+/* For an event loop: readable when qimg_poll has work. -1: requests complete at once, just poll. */
+int qimg_poll_fd(struct qimg_image *img);
+/* Milliseconds until qimg_poll wants to be called for a timer; -1: no timer. */
+int qimg_poll_timeout(struct qimg_image *img);
+/*
+ * Asks for a request to be given up; done is called all the same, with ECANCELED if it was in time. A
+ * write that was given up may have been carried out in part.
+ */
+void qimg_cancel(struct qimg_image *img, struct qimg_io *io);
+
 enum qimg_kind { QIMG_HOLE, QIMG_ZERO, QIMG_DATA, QIMG_PACKED };
 
 /* One run of a map: the longest that is alike from `start`, within what was asked. */
