@@ -17,6 +17,17 @@ enum cow_zero {
 
 enum detect_zeroes { DETECT_OFF, DETECT_ON, DETECT_UNMAP };
 
+/*
+ * Transfers under way on host places of one image, by when they started. A format that gives up a
+ * place may hand it out again only when all transfers have ended that started before it was given
+ * up: it flips the parity, and waits until nothing of the old one is active (at most one such wait at a
+ * time). Requests count their transfers: reads, and writes in place.
+ */
+struct grace {
+	unsigned parity;		/* of transfers that start now: 0 or 1 */
+	unsigned active[2];
+};
+
 struct qimg_image {
 	const struct driver *driver;
 	void *state;			/* the driver's, driver->state_size bytes */
@@ -31,6 +42,7 @@ struct qimg_image {
 	/* filled by driver->open */
 	uint64_t size;			/* virtual size, a multiple of 512 */
 	uint32_t cluster_size;		/* 0: none */
+	struct grace grace;
 	uint32_t grain;			/* alignment inside which begin asks for head and tail; >= 1 */
 	char *backing_name;		/* as stored, NULL: none */
 	char *backing_format;		/* as stored, NULL: not stored */

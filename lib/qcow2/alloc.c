@@ -91,7 +91,7 @@ static int check_overlap(struct qcow2 *q, uint64_t cluster, uint64_t n, struct q
 
 /* One search: a run of at least `least` and at most `want` free clusters. */
 static int find(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *cluster, uint64_t *got,
-		struct qimg_error *e)
+		struct wait *w, struct qimg_error *e)
 {
 	uint64_t at = q->free_hint, run = 0;
 	bool skipped = false;		/* free clusters lie before `at` that were too few */
@@ -99,9 +99,14 @@ static int find(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *cluste
 	while (run < want) {
 		enum refcount_scan what;
 		uint64_t n;
+		int ret;
 
-		if (refcount_scan(q, at, want - run, &what, &n, e) < 0)
-			return -1;
+		/* A shorter run now is better than a longer one that has to be waited for. */
+		if (w && run >= least && !refcount_at_hand(q, at))
+			break;
+		ret = refcount_scan(q, at, want - run, &what, &n, w, e);
+		if (ret)
+			return ret;
 		if (what == SCAN_FREE) {
 			run += n;
 			at += n;
@@ -144,15 +149,18 @@ static int find(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *cluste
 }
 
 static int take(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *host, uint64_t *got,
-		bool *blank, struct qimg_error *e)
+		bool *blank, struct wait *w, struct qimg_error *e)
 {
 	uint64_t cluster;
+	int ret = find(q, least, want, &cluster, got, w, e);
 
-	if (find(q, least, want, &cluster, got, e) < 0) {
+	if (ret == MAP_WAIT)
+		return MAP_WAIT;
+	if (ret < 0) {
 		/* What waits to be released may be what is missing. */
 		if (e->code != ENOSPC || !q->release_count)
 			return -1;
-		if (flush_all(q, e) < 0 || find(q, least, want, &cluster, got, e) < 0)
+		if (flush_all(q, e) < 0 || find(q, least, want, &cluster, got, NULL, e) < 0)
 			return -1;
 	}
 	if (check_overlap(q, cluster, *got, e) < 0)
@@ -168,9 +176,9 @@ static int take(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *host, 
 }
 
 int alloc_run(struct qcow2 *q, uint64_t want, uint64_t *host, uint64_t *got, bool *blank,
-	      struct qimg_error *e)
+	      struct wait *w, struct qimg_error *e)
 {
-	return take(q, 1, want, host, got, blank, e);
+	return take(q, 1, want, host, got, blank, w, e);
 }
 
 int alloc_table(struct qcow2 *q, uint64_t n, uint64_t *host, struct qimg_error *e)
@@ -178,7 +186,7 @@ int alloc_table(struct qcow2 *q, uint64_t n, uint64_t *host, struct qimg_error *
 	uint64_t got;
 	bool blank;
 
-	return take(q, n, n, host, &got, &blank, e);
+	return take(q, n, n, host, &got, &blank, NULL, e);
 }
 
 /* The refcount of a cluster has become 0. */

@@ -13,6 +13,7 @@
 
 struct qcow2;
 struct qimg_error;
+struct wait;
 
 /* Why a cluster is given back: decides whether the host is told (pass-discard-*). */
 enum release_why { RELEASE_REQUEST, RELEASE_SNAPSHOT, RELEASE_OTHER };
@@ -20,10 +21,10 @@ enum release_why { RELEASE_REQUEST, RELEASE_SNAPSHOT, RELEASE_OTHER };
 void alloc_open(struct qcow2 *q);
 /*
  * Takes a run of free clusters, 1 to `want` long, with refcount 1 each. *blank: it was never part of the
- * file, so it reads as zeros.
+ * file, so it reads as zeros. MAP_WAIT with w, as in image/driver.h.
  */
 int alloc_run(struct qcow2 *q, uint64_t want, uint64_t *host, uint64_t *got, bool *blank,
-	      struct qimg_error *e);
+	      struct wait *w, struct qimg_error *e);
 /* Takes n clusters in a row for a metadata table. */
 int alloc_table(struct qcow2 *q, uint64_t n, uint64_t *host, struct qimg_error *e);
 /* Gives back at once what was just taken and never referenced. Failing to do so only leaks. */

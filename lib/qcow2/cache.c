@@ -3,14 +3,28 @@
 #include "qcow2/cache.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "image/driver.h"
 #include "io/file.h"
 
 #define NONE UINT32_MAX
+#define MAX_LOADS 256		/* in flight, or done and not fetched */
+
+/* A slice on its way from the disk. */
+struct load {
+	struct cache *cache;
+	uint64_t off;
+	uint8_t *buf;
+	enum { LOAD_RUNNING, LOAD_DONE, LOAD_FAILED } state;
+	int code;		/* of a failed one */
+	bool stale;		/* the clusters got a new meaning meanwhile */
+	struct load *next;
+};
 
 struct cache {
 	struct file *file;
@@ -22,10 +36,24 @@ struct cache {
 	struct slice *slot;
 	uint32_t *bucket;		/* heads of the hash chains */
 	uint32_t bucket_mask;
+	struct load *loads;		/* newest first */
+	uint32_t load_count;
 	cache_clean_fn clean;
 	void *owner;
 	struct cache_stats stats;
 };
+
+static void forget_load(struct cache *c, struct load *l)
+{
+	struct load **link = &c->loads;
+
+	while (*link != l)
+		link = &(*link)->next;
+	*link = l->next;
+	c->load_count--;
+	free(l->buf);
+	free(l);
+}
 
 int cache_open(struct cache **out, struct file *f, uint32_t slice_size, uint32_t slots,
 	       cache_clean_fn clean, void *owner, struct qimg_error *e)
@@ -63,6 +91,8 @@ void cache_close(struct cache *c)
 {
 	if (!c)
 		return;
+	while (c->loads)
+		forget_load(c, c->loads);
 	for (uint32_t i = 0; i < c->used; i++)
 		free(c->slot[i].data);
 	free(c->slot);
@@ -171,32 +201,154 @@ static struct slice *take_slot(struct cache *c, struct qimg_error *e)
 	return s;
 }
 
-int cache_get(struct cache *c, uint64_t off, struct slice **out, struct qimg_error *e)
+static struct slice *lookup(struct cache *c, uint64_t off)
+{
+	for (uint32_t i = *bucket_of(c, off); i != NONE; i = c->slot[i].next)
+		if (c->slot[i].off == off)
+			return &c->slot[i];
+	return NULL;
+}
+
+bool cache_has(struct cache *c, uint64_t off)
+{
+	return lookup(c, off);
+}
+
+static void insert(struct cache *c, struct slice *s, uint64_t off)
 {
 	uint32_t *bucket = bucket_of(c, off);
-	struct slice *s;
 
-	for (uint32_t i = *bucket; i != NONE; i = s->next) {
-		s = &c->slot[i];
-		if (s->off == off) {
-			s->pins++;
-			s->referenced = true;
-			c->stats.hits++;
-			*out = s;
-			return 0;
-		}
+	s->off = off;
+	s->used = s->referenced = true;
+	s->next = *bucket;
+	*bucket = (uint32_t)(s - c->slot);
+}
+
+static struct load *find_load(struct cache *c, uint64_t off)
+{
+	struct load *l = c->loads;
+
+	while (l && (l->off != off || l->stale))
+		l = l->next;
+	return l;
+}
+
+static void load_done(struct wait *w, int code)
+{
+	struct load *l = w->priv;
+
+	l->code = code;
+	l->state = code ? LOAD_FAILED : LOAD_DONE;
+	if (l->stale)
+		forget_load(l->cache, l);
+}
+
+/* Makes room among the loads: whoever wanted one that is done and not fetched may have given up. */
+static bool load_room(struct cache *c)
+{
+	struct load *l, *oldest = NULL;
+
+	if (c->load_count < MAX_LOADS)
+		return true;
+	for (l = c->loads; l; l = l->next)
+		if (l->state != LOAD_RUNNING)
+			oldest = l;
+	if (oldest)
+		forget_load(c, oldest);
+	return oldest;
+}
+
+/* Asks the caller to read the slice at off. */
+static int start_load(struct cache *c, uint64_t off, struct wait *w, struct qimg_error *e)
+{
+	struct load *l;
+
+	w->op = WAIT_TURN;
+	if (!load_room(c))
+		return MAP_WAIT;
+	l = mem_zalloc(sizeof(*l), e);
+	if (!l)
+		return -1;
+	l->buf = mem_buffer(c->slice_size, e);
+	if (!l->buf) {
+		free(l);
+		return -1;
 	}
+	l->cache = c;
+	l->off = off;
+	l->next = c->loads;
+	c->loads = l;
+	c->load_count++;
+	c->stats.misses++;
+	c->stats.loads++;
+	*w = (struct wait){ .op = WAIT_READ, .file = c->file, .off = off, .buf = l->buf,
+			    .len = c->slice_size, .done = load_done, .priv = l };
+	return MAP_WAIT;
+}
+
+/* Fetches the slice at off from its load. */
+static int finish_load(struct cache *c, struct load *l, struct slice **out, struct wait *w,
+		       struct qimg_error *e)
+{
+	struct slice *s;
+	uint8_t *buf;
+
+	if (l->state == LOAD_RUNNING) {
+		w->op = WAIT_TURN;
+		return MAP_WAIT;
+	}
+	if (l->state == LOAD_FAILED) {
+		error_errno(e, l->code, "Reading metadata of '%s' at 0x%" PRIx64, file_path(c->file),
+			    l->off);
+		forget_load(c, l);
+		return -1;
+	}
+	s = take_slot(c, e);
+	if (!s) {
+		if (e->code != EBUSY)
+			return -1;
+		w->op = WAIT_TURN;
+		return MAP_WAIT;
+	}
+	buf = s->data;
+	s->data = l->buf;
+	l->buf = buf;
+	insert(c, s, l->off);
+	s->pins = 1;
+	forget_load(c, l);
+	*out = s;
+	return 0;
+}
+
+int cache_get(struct cache *c, uint64_t off, struct slice **out, struct wait *w, struct qimg_error *e)
+{
+	struct slice *s = lookup(c, off);
+	struct load *l;
+
+	if (s) {
+		s->pins++;
+		s->referenced = true;
+		c->stats.hits++;
+		*out = s;
+		return 0;
+	}
+	l = c->loads ? find_load(c, off) : NULL;
+	if (w)
+		return l ? finish_load(c, l, out, w, e) : start_load(c, off, w, e);
+	/* What is read here may be changed before a load in flight arrives: that one is useless. */
+	if (l && l->state == LOAD_RUNNING)
+		l->stale = true;
+	else if (l)
+		forget_load(c, l);
 	c->stats.misses++;
 	s = take_slot(c, e);
 	if (!s)
 		return -1;
+	c->stats.loads++;
 	if (file_read(c->file, off, s->data, c->slice_size, e) < 0)
 		return -1;
-	s->off = off;
-	s->used = s->referenced = true;
+	insert(c, s, off);
 	s->pins = 1;
-	s->next = *bucket;
-	*bucket = (uint32_t)(s - c->slot);
 	*out = s;
 	return 0;
 }
@@ -217,13 +369,22 @@ void cache_dirty(struct cache *c, struct slice *s)
 
 void cache_forget(struct cache *c, uint64_t off, uint64_t len)
 {
+	struct load *next;
+
 	for (uint64_t o = off; o < off + len; o += c->slice_size) {
-		for (uint32_t i = *bucket_of(c, o); i != NONE; i = c->slot[i].next) {
-			if (c->slot[i].off == o) {
-				drop(c, &c->slot[i]);
-				break;
-			}
-		}
+		struct slice *s = lookup(c, o);
+
+		if (s)
+			drop(c, s);
+	}
+	for (struct load *l = c->loads; l; l = next) {
+		next = l->next;
+		if (l->off - off >= len)
+			continue;
+		if (l->state == LOAD_RUNNING)
+			l->stale = true;
+		else
+			forget_load(c, l);
 	}
 }
 

@@ -7,6 +7,9 @@
  *   succeeded. The cache never decides by itself when a dirty slice may be written: it asks its
  *   owner (the order in which metadata reaches the disk is flush.c's).
  * - Memory is taken when a slot is used for the first time.
+ * - A load that the caller is to wait for reads into a buffer beside the slots, so that the number of
+ *   loads in flight does not depend on the number of slots. Requests that miss the same slice share
+ *   one load.
  */
 #ifndef QCOW2_CACHE_H
 #define QCOW2_CACHE_H
@@ -18,6 +21,7 @@
 struct cache;
 struct file;
 struct qimg_error;
+struct wait;
 
 struct slice {
 	uint64_t off;		/* in the file, a multiple of the slice size */
@@ -29,7 +33,7 @@ struct slice {
 };
 
 struct cache_stats {
-	uint64_t hits, misses, evictions, writes;
+	uint64_t hits, misses, loads, evictions, writes;
 };
 
 /* Called when `victim` must be clean for its slot to be used again. */
@@ -38,12 +42,16 @@ typedef int (*cache_clean_fn)(void *owner, struct slice *victim, struct qimg_err
 /* slice_size: a power of two >= 512. slots: at least 2. */
 int cache_open(struct cache **c, struct file *f, uint32_t slice_size, uint32_t slots,
 	       cache_clean_fn clean, void *owner, struct qimg_error *e);
-void cache_close(struct cache *c);	/* what is dirty is lost; NULL is allowed */
+void cache_close(struct cache *c);	/* no loads may be in flight; what is dirty is lost */
 uint32_t cache_slice_size(const struct cache *c);
 const struct cache_stats *cache_stats(const struct cache *c);
 
-/* The slice at off (aligned), read if it is not here, pinned until cache_put. */
-int cache_get(struct cache *c, uint64_t off, struct slice **s, struct qimg_error *e);
+/*
+ * The slice at off (aligned), read if it is not here, pinned until cache_put. With w the read is left to
+ * the caller: MAP_WAIT (image/driver.h). A load that fails is reported once, and forgotten.
+ */
+int cache_get(struct cache *c, uint64_t off, struct slice **s, struct wait *w, struct qimg_error *e);
+bool cache_has(struct cache *c, uint64_t off);
 void cache_put(struct cache *c, struct slice *s);
 void cache_dirty(struct cache *c, struct slice *s);	/* s is pinned */
 /* Drops what is here of [off, off+len), dirty or not: the clusters have a new meaning. No pins. */

@@ -98,16 +98,21 @@ int qcow2_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent 
 	uint64_t at = off, end = off + len;
 	bool more = true;
 
-	(void)w;
 	x->len = 0;
 	while (more && at < end) {
 		struct cursor c;
 		struct extent next;
-		int ret = table_find(q, at, &c, e);
+		int ret;
 
-		if (ret < 0)
-			return -1;
-		if (ret) {	/* no L2 table */
+		/* What was found is good; the caller comes back for the rest. */
+		if (x->len && w && !table_at_hand(q, at))
+			break;
+		ret = table_find(q, at, &c, w, e);
+		if (ret < 0 && x->len)
+			break;
+		if (ret < 0 || ret == MAP_WAIT)
+			return ret;
+		if (ret == TABLE_NONE) {
 			uint64_t stop = round_down(at, table_span(q)) + table_span(q);
 
 			next = (struct extent){ .start = at, .len = stop - at, .kind = EXTENT_HOLE };
@@ -129,7 +134,6 @@ int qcow2_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent 
 		}
 		table_put(q, &c);
 		if (ret < 0) {
-			/* What was found so far is good; the caller comes back for the rest. */
 			if (x->len)
 				break;
 			return -1;

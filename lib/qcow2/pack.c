@@ -21,15 +21,17 @@
 #include "qcow2/write.h"
 
 /* Bytes free behind the cursor in its host cluster; 0 when another reference does not fit there. */
-static int room_at_cursor(struct qcow2 *q, uint32_t *room, struct qimg_error *e)
+static int room_at_cursor(struct qcow2 *q, uint32_t *room, struct wait *w, struct qimg_error *e)
 {
 	uint64_t count;
+	int ret;
 
 	*room = 0;
 	if (!q->pack_cursor)
 		return 0;
-	if (refcount_get(q, q->pack_cursor >> q->cluster_bits, &count, e) < 0)
-		return -1;
+	ret = refcount_get(q, q->pack_cursor >> q->cluster_bits, &count, w, e);
+	if (ret)
+		return ret;
 	if (count < q->refcount_max)
 		*room = q->cluster_size - (uint32_t)(q->pack_cursor & (q->cluster_size - 1));
 	return 0;
@@ -37,14 +39,15 @@ static int room_at_cursor(struct qcow2 *q, uint32_t *room, struct qimg_error *e)
 
 /* Takes `packed` bytes: *host is their place, *cluster and *clusters what was given a reference. */
 static int place(struct qcow2 *q, uint32_t packed, uint64_t *host, uint64_t *cluster,
-		 uint32_t *clusters, struct qimg_error *e)
+		 uint32_t *clusters, struct wait *w, struct qimg_error *e)
 {
 	uint64_t cursor_cluster, fresh, got;
 	uint32_t room;
 	bool blank;
+	int ret = room_at_cursor(q, &room, w, e);
 
-	if (room_at_cursor(q, &room, e) < 0)
-		return -1;
+	if (ret)
+		return ret;
 	if (packed <= room) {
 		*host = q->pack_cursor;
 		*cluster = round_down(*host, q->cluster_size);
@@ -52,8 +55,9 @@ static int place(struct qcow2 *q, uint32_t packed, uint64_t *host, uint64_t *clu
 		if (refcount_raise(q, *cluster >> q->cluster_bits, 1, e) < 0)
 			return -1;
 	} else {
-		if (alloc_run(q, 1, &fresh, &got, &blank, e) < 0)
-			return -1;
+		ret = alloc_run(q, 1, &fresh, &got, &blank, w, e);
+		if (ret)
+			return ret;
 		/* Taking a cluster may have flushed, and the cursor with what was freed. */
 		cursor_cluster = round_down(q->pack_cursor, q->cluster_size);
 		if (room && q->pack_cursor && fresh == cursor_cluster + q->cluster_size) {
@@ -82,6 +86,7 @@ int qcow2_pack(struct qimg_image *img, uint64_t off, uint32_t packed, struct wma
 	struct cursor c;
 	uint64_t host, cluster;
 	uint32_t clusters;
+	int ret;
 
 	if (q->external)
 		return error_set(e, ENOTSUP, "Images with an external data file can not hold compressed "
@@ -98,11 +103,13 @@ int qcow2_pack(struct qimg_image *img, uint64_t off, uint32_t packed, struct wma
 						" of '%s' is being written to", off, img->name);
 	}
 	/* The table first: its cluster must not come between two packed ones. */
-	if (table_find_writable(q, off, &c, e) < 0)
-		return -1;
+	ret = table_find_writable(q, off, &c, w, e);
+	if (ret)
+		return ret;
 	table_put(q, &c);
-	if (place(q, packed, &host, &cluster, &clusters, e) < 0)
-		return -1;
+	ret = place(q, packed, &host, &cluster, &clusters, w, e);
+	if (ret)
+		return ret;
 	if (!entry_can_pack(q, host, packed)) {
 		alloc_undo(q, cluster, clusters);
 		return error_set(e, EFBIG, "Host offset 0x%" PRIx64 " of '%s' is beyond what compressed "

@@ -82,7 +82,19 @@ void refcount_close(struct qcow2 *q)
 	q->rt_size = 0;
 }
 
-static int pin(struct qcow2 *q, uint64_t cluster, struct place *p, struct qimg_error *e)
+/* The offset in the file of the slice with the refcount of a cluster, 0: there is no block. */
+static uint64_t slice_at(const struct qcow2 *q, uint64_t cluster)
+{
+	uint64_t index = cluster >> span_bits(q), in_block = cluster & (refcount_span(q) - 1);
+	unsigned slice_bits = log2_u64(cache_slice_size(q->rc_cache)) + 3 - q->h.refcount_order;
+
+	if (index >= q->rt_size || !q->rt[index])
+		return 0;
+	return q->rt[index] + (in_block >> slice_bits) * cache_slice_size(q->rc_cache);
+}
+
+static int pin(struct qcow2 *q, uint64_t cluster, struct place *p, struct wait *w,
+	       struct qimg_error *e)
 {
 	uint64_t index = cluster >> span_bits(q), in_block = cluster & (refcount_span(q) - 1);
 	unsigned slice_bits = log2_u64(cache_slice_size(q->rc_cache)) + 3 - q->h.refcount_order;
@@ -99,8 +111,14 @@ static int pin(struct qcow2 *q, uint64_t cluster, struct place *p, struct qimg_e
 		return error_set(e, EIO, "Refcount block offset 0x%" PRIx64
 				 " (refcount table entry %" PRIu64 " of '%s') is not aligned to a cluster",
 				 q->rt[index], index, q->img->name);
-	return cache_get(q->rc_cache, q->rt[index] +
-			 (in_block >> slice_bits) * cache_slice_size(q->rc_cache), &p->slice, e);
+	return cache_get(q->rc_cache, slice_at(q, cluster), &p->slice, w, e);
+}
+
+bool refcount_at_hand(const struct qcow2 *q, uint64_t cluster)
+{
+	uint64_t at = slice_at(q, cluster);
+
+	return !at || cache_has(q->rc_cache, at);
 }
 
 static void unpin(struct qcow2 *q, struct place *p)
@@ -109,27 +127,30 @@ static void unpin(struct qcow2 *q, struct place *p)
 		cache_put(q->rc_cache, p->slice);
 }
 
-int refcount_get(struct qcow2 *q, uint64_t cluster, uint64_t *count, struct qimg_error *e)
+int refcount_get(struct qcow2 *q, uint64_t cluster, uint64_t *count, struct wait *w,
+		 struct qimg_error *e)
 {
 	struct place p;
+	int ret = pin(q, cluster, &p, w, e);
 
-	if (pin(q, cluster, &p, e) < 0)
-		return -1;
+	if (ret)
+		return ret;
 	*count = p.slice ? entry_refcount_get(p.slice->data, q->h.refcount_order, p.index) : 0;
 	unpin(q, &p);
 	return 0;
 }
 
 int refcount_scan(struct qcow2 *q, uint64_t cluster, uint64_t max, enum refcount_scan *what,
-		  uint64_t *n, struct qimg_error *e)
+		  uint64_t *n, struct wait *w, struct qimg_error *e)
 {
 	unsigned order = q->h.refcount_order;
 	struct place p;
 	uint64_t i = 1;
 	bool free;
+	int ret = pin(q, cluster, &p, w, e);
 
-	if (pin(q, cluster, &p, e) < 0)
-		return -1;
+	if (ret)
+		return ret;
 	max = min_u64(max, p.count);
 	if (!p.slice) {
 		*what = SCAN_ABSENT;
@@ -155,7 +176,7 @@ static int raise_pass(struct qcow2 *q, uint64_t cluster, uint64_t n, bool store,
 		struct place p;
 		uint64_t count;
 
-		if (pin(q, cluster, &p, e) < 0)
+		if (pin(q, cluster, &p, NULL, e) < 0)
 			return -1;
 		if (!p.slice)
 			return error_set(e, EIO, "Host cluster %" PRIu64 " of '%s' has no refcount block",
@@ -196,7 +217,7 @@ int refcount_raise(struct qcow2 *q, uint64_t cluster, uint64_t n, struct qimg_er
 		struct place p;
 		uint64_t part;
 
-		if (pin(q, cluster + stored, &p, e) < 0)
+		if (pin(q, cluster + stored, &p, NULL, e) < 0)
 			break;
 		part = min_u64(n - stored, p.count);
 		unpin(q, &p);
@@ -221,7 +242,7 @@ int refcount_lower(struct qcow2 *q, uint64_t cluster, uint64_t *left, struct qim
 	struct place p;
 	uint64_t v = 0;
 
-	if (pin(q, cluster, &p, e) < 0)
+	if (pin(q, cluster, &p, NULL, e) < 0)
 		return -1;
 	if (p.slice)
 		v = entry_refcount_get(p.slice->data, order, p.index);

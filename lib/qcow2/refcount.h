@@ -6,10 +6,12 @@
 #ifndef QCOW2_REFCOUNT_H
 #define QCOW2_REFCOUNT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct qcow2;
 struct qimg_error;
+struct wait;
 
 enum refcount_scan {
 	SCAN_USED,
@@ -17,11 +19,17 @@ enum refcount_scan {
 	SCAN_ABSENT,		/* refcount 0, and no block yet that could hold another value */
 };
 
-/* Clusters are given by their index (host offset / cluster size). */
-int refcount_get(struct qcow2 *q, uint64_t cluster, uint64_t *count, struct qimg_error *e);
+/*
+ * Clusters are given by their index (host offset / cluster size). The calls that look may return
+ * MAP_WAIT with w, as in image/driver.h.
+ */
+int refcount_get(struct qcow2 *q, uint64_t cluster, uint64_t *count, struct wait *w,
+		 struct qimg_error *e);
 /* *n becomes the length of the run of clusters alike from `cluster` on, at most max and >= 1. */
 int refcount_scan(struct qcow2 *q, uint64_t cluster, uint64_t max, enum refcount_scan *what,
-		  uint64_t *n, struct qimg_error *e);
+		  uint64_t *n, struct wait *w, struct qimg_error *e);
+/* refcount_scan would not have to wait. */
+bool refcount_at_hand(const struct qcow2 *q, uint64_t cluster);
 /*
  * Adds one to each of n clusters, which have blocks. A count that would not fit is an error (ERANGE)
  * found before anything is changed.

@@ -83,36 +83,52 @@ static void set_l1(struct qcow2 *q, uint32_t index, uint64_t l1e)
 	q->l1_any_dirty = true;
 }
 
+/* The place of the entry of guest in an L2 table. */
+static uint64_t entry_at(const struct qcow2 *q, uint64_t guest)
+{
+	return ((guest >> q->cluster_bits) & ((UINT64_C(1) << q->l2_bits) - 1)) * q->entry_size;
+}
+
 /* Pins the slice of the L2 table at `table` that has the entry of guest. */
-static int pin(struct qcow2 *q, uint64_t table, uint64_t guest, struct cursor *c,
+static int pin(struct qcow2 *q, uint64_t table, uint64_t guest, struct cursor *c, struct wait *w,
 	       struct qimg_error *e)
 {
 	uint32_t size = cache_slice_size(q->l2_cache);
-	uint64_t index = (guest >> q->cluster_bits) & ((UINT64_C(1) << q->l2_bits) - 1);
-	uint64_t at = index * q->entry_size;
+	uint64_t at = entry_at(q, guest);
 	uint32_t in_slice = (uint32_t)(at & (size - 1));
+	int ret = cache_get(q->l2_cache, table + at - in_slice, &c->slice, w, e);
 
-	if (cache_get(q->l2_cache, table + at - in_slice, &c->slice, e) < 0)
-		return -1;
+	if (ret)
+		return ret;
 	c->entry = c->slice->data + in_slice;
 	c->count = (size - in_slice) / q->entry_size;
 	return 0;
 }
 
-int table_find(struct qcow2 *q, uint64_t guest, struct cursor *c, struct qimg_error *e)
+int table_find(struct qcow2 *q, uint64_t guest, struct cursor *c, struct wait *w,
+	       struct qimg_error *e)
 {
 	uint32_t index = table_l1_index(q, guest);
 	uint64_t table;
 
 	c->slice = NULL;
 	if (index >= q->l1_size)
-		return 1;
+		return TABLE_NONE;
 	table = entry_l1_table(q->l1[index]);
 	if (!table)
-		return 1;
+		return TABLE_NONE;
 	if (entry_l1_check(q, index, q->l1[index], e) < 0)
 		return -1;
-	return pin(q, table, guest, c, e);
+	return pin(q, table, guest, c, w, e);
+}
+
+bool table_at_hand(const struct qcow2 *q, uint64_t guest)
+{
+	uint32_t index = table_l1_index(q, guest);
+	uint64_t table = index < q->l1_size ? entry_l1_table(q->l1[index]) : 0;
+
+	return !table || cache_has(q->l2_cache, table + round_down(entry_at(q, guest),
+								  cache_slice_size(q->l2_cache)));
 }
 
 void table_put(struct qcow2 *q, struct cursor *c)
@@ -163,7 +179,8 @@ out:
 	return ret;
 }
 
-int table_find_writable(struct qcow2 *q, uint64_t guest, struct cursor *c, struct qimg_error *e)
+int table_find_writable(struct qcow2 *q, uint64_t guest, struct cursor *c, struct wait *w,
+			struct qimg_error *e)
 {
 	uint32_t index = table_l1_index(q, guest);
 
@@ -178,7 +195,7 @@ int table_find_writable(struct qcow2 *q, uint64_t guest, struct cursor *c, struc
 		if (make_own(q, index, entry_l1_table(q->l1[index]), e) < 0)
 			return -1;
 	}
-	return pin(q, entry_l1_table(q->l1[index]), guest, c, e);
+	return pin(q, entry_l1_table(q->l1[index]), guest, c, w, e);
 }
 
 int table_entry(struct qcow2 *q, const struct cursor *c, uint32_t i, uint64_t guest,

@@ -14,6 +14,7 @@
 struct qcow2;
 struct slice;
 struct qimg_error;
+struct wait;
 
 /* A pinned place in an L2 table: the entry of one guest cluster and those behind it in the slice. */
 struct cursor {
@@ -26,15 +27,20 @@ uint32_t table_l1_index(const struct qcow2 *q, uint64_t guest);
 /* Guest bytes that one L2 table maps. */
 uint64_t table_span(const struct qcow2 *q);
 /*
- * Pins the slice for guest. Returns 1, pinning nothing, when there is no L2 table: all its clusters are
- * unallocated.
+ * Pins the slice for guest. Returns TABLE_NONE, pinning nothing, when there is no L2 table: all its
+ * clusters are unallocated. MAP_WAIT with w, pinning nothing: as in image/driver.h.
  */
-int table_find(struct qcow2 *q, uint64_t guest, struct cursor *c, struct qimg_error *e);
+enum { TABLE_NONE = 2 };
+int table_find(struct qcow2 *q, uint64_t guest, struct cursor *c, struct wait *w,
+	       struct qimg_error *e);
 /*
  * The same for a change: makes an L2 table where there is none, and copies one that a snapshot shares.
- * The L1 entry points to the table of the active image alone afterwards. Never returns 1.
+ * The L1 entry points to the table of the active image alone afterwards. Never returns TABLE_NONE.
  */
-int table_find_writable(struct qcow2 *q, uint64_t guest, struct cursor *c, struct qimg_error *e);
+int table_find_writable(struct qcow2 *q, uint64_t guest, struct cursor *c, struct wait *w,
+			struct qimg_error *e);
+/* table_find would not have to wait. */
+bool table_at_hand(const struct qcow2 *q, uint64_t guest);
 void table_put(struct qcow2 *q, struct cursor *c);
 /* Decodes the i-th entry behind the cursor; guest is the offset of that cluster. */
 int table_entry(struct qcow2 *q, const struct cursor *c, uint32_t i, uint64_t guest,

@@ -156,17 +156,19 @@ static int find_run(struct qcow2 *q, const struct cursor *c, bool own, uint64_t 
 
 /* Gets host clusters for a run, which may become shorter. */
 static int allocate(struct qcow2 *q, const struct cursor *c, uint64_t off, struct run *r, bool *blank,
-		    struct qimg_error *e)
+		    struct wait *w, struct qimg_error *e)
 {
 	uint64_t got, cluster = round_down(off, q->cluster_size);
+	int ret;
 
 	*blank = false;
 	if (q->external) {
 		r->host = cluster;
 		return alloc_retake_data(q, cluster, r->clusters, e);
 	}
-	if (alloc_run(q, r->clusters, &r->host, &got, blank, e) < 0)
-		return -1;
+	ret = alloc_run(q, r->clusters, &r->host, &got, blank, w, e);
+	if (ret)
+		return ret;
 	if (got < r->clusters) {
 		r->clusters = (uint32_t)got;
 		r->end = cluster + (got << q->cluster_bits);
@@ -189,19 +191,19 @@ int qcow2_begin(struct qimg_image *img, uint64_t off, uint64_t len, struct wmap 
 
 	if (write_prepare(q, e) < 0)
 		return -1;
-	ret = table_find(q, off, &c, e);
-	if (ret < 0)
-		return -1;
-	if (!ret)
-		ret = find_run(q, &c, table_is_own(q, off), off, off + len, &r, e);
-	if (ret < 0)
+	ret = table_find(q, off, &c, w, e);
+	if (ret < 0 || ret == MAP_WAIT)
+		return ret;
+	if (ret == 0 && find_run(q, &c, table_is_own(q, off), off, off + len, &r, e) < 0) {
+		ret = -1;
 		goto out;
-	if (ret || r.class != IN_PLACE) {
+	}
+	if (ret == TABLE_NONE || r.class != IN_PLACE) {
 		/* Looked at again: making the table our own may have moved it. */
 		table_put(q, &c);
-		ret = table_find_writable(q, off, &c, e);
-		if (ret < 0)
-			return -1;
+		ret = table_find_writable(q, off, &c, w, e);
+		if (ret)
+			return ret;
 		ret = find_run(q, &c, true, off, off + len, &r, e);
 		if (ret < 0)
 			goto out;
@@ -214,9 +216,10 @@ int qcow2_begin(struct qimg_image *img, uint64_t off, uint64_t len, struct wmap 
 				  off, img->name);
 		goto out;
 	}
-	if (r.class == NEW && allocate(q, &c, off, &r, &blank, e) < 0) {
-		ret = -1;
-		goto out;
+	if (r.class == NEW) {
+		ret = allocate(q, &c, off, &r, &blank, w, e);
+		if (ret)
+			goto out;
 	}
 
 	*m = (struct wmap){
@@ -309,12 +312,14 @@ int qcow2_commit(struct qimg_image *img, struct wmap *m, struct wait *w, struct 
 	struct qcow2 *q = qcow2_of(img);
 	struct cursor c;
 	uint32_t i = 0;
-	int ret = 0;
+	int ret;
 
-	(void)w;
 	if (!m->link)
 		return 0;
-	if (table_find_writable(q, m->start, &c, e) < 0) {
+	ret = table_find_writable(q, m->start, &c, w, e);
+	if (ret == MAP_WAIT)
+		return MAP_WAIT;
+	if (ret < 0) {
 		qcow2_abort(img, m);
 		return -1;
 	}

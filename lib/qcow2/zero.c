@@ -151,14 +151,14 @@ static int change_range(struct qcow2 *q, uint64_t off, uint64_t end, unsigned fl
 	if (write_prepare(q, e) < 0)
 		return -1;
 	end = min_u64(end, round_down(off, table_span(q)) + table_span(q));
-	ret = table_find(q, off, &c, e);
-	if (ret < 0)
-		return -1;
-	if (ret && !has_backing(q)) {	/* no table, reads as zeros */
+	ret = table_find(q, off, &c, w, e);
+	if (ret < 0 || ret == MAP_WAIT)
+		return ret;
+	if (ret == TABLE_NONE && !has_backing(q)) {	/* reads as zeros */
 		*did = end - off;
 		return 0;
 	}
-	if (!ret) {
+	if (ret == 0) {
 		end = min_u64(end, round_down(off, q->cluster_size) +
 			      ((uint64_t)c.count << q->cluster_bits));
 		ret = slice_needs(q, &c, off, end, flags, change, e);
@@ -174,9 +174,9 @@ static int change_range(struct qcow2 *q, uint64_t off, uint64_t end, unsigned fl
 		return w ? MAP_WAIT : error_set(e, EBUSY, "Guest offset 0x%" PRIx64
 						" of '%s' is being written to", off, q->img->name);
 	}
-	ret = table_find_writable(q, off, &c, e);
-	if (ret < 0)
-		return -1;
+	ret = table_find_writable(q, off, &c, w, e);
+	if (ret)
+		return ret;
 	end = min_u64(end, round_down(off, q->cluster_size) +
 		      ((uint64_t)c.count << q->cluster_bits));
 	ret = change_slice(q, &c, off, end, flags, change, why, e);

@@ -72,7 +72,7 @@ static bool step(bool may_fail)
 	default:
 		break;
 	}
-	if (cache_get(cache, (uint64_t)n * SLICE, &s, &e) < 0)
+	if (cache_get(cache, (uint64_t)n * SLICE, &s, NULL, &e) < 0)
 		return may_fail && e.code == EIO;
 	if (memcmp(s->data, want[n], SLICE)) {
 		cache_put(cache, s);
@@ -123,14 +123,14 @@ static void pins(struct file *f)
 	if (!ok(!cache_open(&two, f, SLICE, 2, clean, NULL, &e), "a cache of two slices opens"))
 		return;
 	cache = two;
-	ok(!cache_get(two, 0, &a, &e) && !cache_get(two, SLICE, &b, &e), "both can be pinned");
+	ok(!cache_get(two, 0, &a, &e) && !cache_get(two, SLICE, &b, NULL, &e), "both can be pinned");
 	where = a->data;
-	ok(cache_get(two, 2 * SLICE, &c, &e) < 0 && e.code == EBUSY, "a third is an error then");
+	ok(cache_get(two, 2 * SLICE, &c, NULL, &e) < 0 && e.code == EBUSY, "a third is an error then");
 	cache_put(two, b);
-	ok(!cache_get(two, 2 * SLICE, &c, &e) && c->off == 2 * SLICE, "one that is free gives way");
+	ok(!cache_get(two, 2 * SLICE, &c, NULL, &e) && c->off == 2 * SLICE, "one that is free gives way");
 	ok(a->off == 0 && a->data == where && !memcmp(a->data, disk[0], SLICE),
 	   "the pinned one stayed in its place");
-	ok(!cache_get(two, 0, &b, &e) && a == b, "a second pin is on the same slice");
+	ok(!cache_get(two, 0, &b, NULL, &e) && a == b, "a second pin is on the same slice");
 	is_u64(cache_stats(two)->hits, 1, "which was a hit");
 	cache_put(two, a);
 	cache_put(two, b);
