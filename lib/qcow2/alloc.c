@@ -158,7 +158,7 @@ static int take(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *host, 
 		return MAP_WAIT;
 	if (ret < 0) {
 		/* What waits to be released may be what is missing. */
-		if (e->code != ENOSPC || !q->release_count)
+		if (e->code != ENOSPC || !(q->pending.count || q->settled.count))
 			return -1;
 		if (flush_all(q, e) < 0 || find(q, least, want, &cluster, got, NULL, e) < 0)
 			return -1;
@@ -213,28 +213,34 @@ void alloc_undo(struct qcow2 *q, uint64_t host, uint64_t n)
 	}
 }
 
+static int list_add(struct release_list *l, struct release new, struct qimg_error *e)
+{
+	struct release *last = l->count ? &l->r[l->count - 1] : NULL;
+
+	if (last && last->why == new.why && last->data == new.data &&
+	    last->cluster + last->n == new.cluster) {
+		last->n += new.n;
+		l->clusters += new.n;
+		return 0;
+	}
+	if (l->count == l->room) {
+		size_t room = l->room ? 2 * l->room : 64;
+		void *p = l->r;
+
+		if (mem_grow(&p, l->room, room, sizeof(*l->r), e) < 0)
+			return -1;
+		l->r = p;
+		l->room = room;
+	}
+	l->r[l->count++] = new;
+	l->clusters += new.n;
+	return 0;
+}
+
 static int add_release(struct qcow2 *q, uint64_t cluster, uint64_t n, enum release_why why,
 		       bool data, struct qimg_error *e)
 {
-	struct release *last = q->release_count ? &q->releases[q->release_count - 1] : NULL;
-
-	if (last && last->why == why && last->data == data && last->cluster + last->n == cluster) {
-		last->n += n;
-		q->release_clusters += n;
-		return 0;
-	}
-	if (q->release_count == q->release_room) {
-		size_t room = q->release_room ? 2 * q->release_room : 64;
-		void *p = q->releases;
-
-		if (mem_grow(&p, q->release_room, room, sizeof(*q->releases), e) < 0)
-			return -1;
-		q->releases = p;
-		q->release_room = room;
-	}
-	q->releases[q->release_count++] = (struct release){ cluster, n, why, data };
-	q->release_clusters += n;
-	return 0;
+	return list_add(&q->pending, (struct release){ cluster, n, why, data }, e);
 }
 
 int alloc_release(struct qcow2 *q, uint64_t host, uint64_t n, enum release_why why,
@@ -259,31 +265,41 @@ int alloc_release_bytes(struct qcow2 *q, uint64_t host, uint64_t len, enum relea
 	return add_release(q, r.start >> q->cluster_bits, r.len >> q->cluster_bits, why, false, e);
 }
 
-int alloc_retake_data(struct qcow2 *q, uint64_t host, uint64_t n, struct qimg_error *e)
+static int list_retake(struct release_list *l, uint64_t from, uint64_t to, struct qimg_error *e)
 {
-	uint64_t from = host >> q->cluster_bits, to = from + n;
-	size_t count = q->release_count;
+	size_t count = l->count;
 
 	for (size_t i = 0; i < count; i++) {
-		struct release r = q->releases[i];
+		struct release r = l->r[i], behind = r;
 		uint64_t end = r.cluster + r.n;
 
 		if (!r.data || r.cluster >= to || end <= from)
 			continue;
 		/* The part behind becomes an entry of its own; the part before stays here. */
-		if (end > to && add_release(q, to, end - to, r.why, true, e) < 0)
+		behind.cluster = to;
+		behind.n = end - to;
+		if (end > to && list_add(l, behind, e) < 0)
 			return -1;
-		q->releases[i].n = from > r.cluster ? from - r.cluster : 0;
-		q->release_clusters -= r.n - q->releases[i].n;
+		l->r[i].n = from > r.cluster ? from - r.cluster : 0;
+		l->clusters -= r.n - l->r[i].n;
 	}
 	return 0;
 }
 
+int alloc_retake_data(struct qcow2 *q, uint64_t host, uint64_t n, struct qimg_error *e)
+{
+	uint64_t from = host >> q->cluster_bits;
+
+	if (list_retake(&q->pending, from, from + n, e) < 0)
+		return -1;
+	return list_retake(&q->settled, from, from + n, e);
+}
+
 bool alloc_pressure(const struct qcow2 *q)
 {
-	uint64_t waiting = q->release_clusters << q->cluster_bits;
+	uint64_t waiting = q->pending.clusters << q->cluster_bits;
 
-	return q->release_count >= MAX_RELEASES ||
+	return q->pending.count >= MAX_RELEASES ||
 		(waiting > MIN_PRESSURE && waiting > file_size(q->file) / 8);
 }
 
@@ -317,13 +333,13 @@ static int apply_one(struct qcow2 *q, const struct release *r, struct qimg_error
 	return 0;
 }
 
-int alloc_apply(struct qcow2 *q, struct qimg_error *e)
+static int apply_list(struct qcow2 *q, struct release_list *l, struct qimg_error *e)
 {
 	size_t i;
 	int ret = 0;
 
-	for (i = 0; i < q->release_count && !ret; i++) {
-		const struct release *r = &q->releases[i];
+	for (i = 0; i < l->count && !ret; i++) {
+		const struct release *r = &l->r[i];
 		struct qimg_error ignored;
 
 		if (r->data)
@@ -334,19 +350,43 @@ int alloc_apply(struct qcow2 *q, struct qimg_error *e)
 	}
 	/* What failed is not tried again: the rest of it leaks. */
 	if (i)
-		memmove(q->releases, q->releases + i,
-			(q->release_count - i) * sizeof(*q->releases));
-	q->release_count -= i;
-	q->release_clusters = 0;
-	for (i = 0; i < q->release_count; i++)
-		q->release_clusters += q->releases[i].n;
+		memmove(l->r, l->r + i, (l->count - i) * sizeof(*l->r));
+	l->count -= i;
+	l->clusters = 0;
+	for (i = 0; i < l->count; i++)
+		l->clusters += l->r[i].n;
 	return ret;
+}
+
+int alloc_settle(struct qcow2 *q, struct qimg_error *e)
+{
+	if (q->settled.count && !q->img->grace.active[q->settled_parity])
+		return apply_list(q, &q->settled, e);
+	return 0;
+}
+
+int alloc_apply(struct qcow2 *q, struct qimg_error *e)
+{
+	struct grace *g = &q->img->grace;
+	struct release_list empty;
+
+	if (alloc_settle(q, e) < 0)
+		return -1;
+	/* One wait at a time: what came later joins the next one. */
+	if (q->settled.count)
+		return 0;
+	empty = q->settled;
+	q->settled = q->pending;
+	q->pending = empty;
+	q->settled_parity = g->parity;
+	g->parity ^= 1;
+	return alloc_settle(q, e);
 }
 
 void alloc_close(struct qcow2 *q)
 {
-	free(q->releases);
-	q->releases = NULL;
-	q->release_count = q->release_room = 0;
-	q->release_clusters = 0;
+	free(q->pending.r);
+	free(q->settled.r);
+	memset(&q->pending, 0, sizeof(q->pending));
+	memset(&q->settled, 0, sizeof(q->settled));
 }

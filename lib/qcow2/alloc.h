@@ -50,8 +50,13 @@ int alloc_check_end(const struct qcow2 *q, uint64_t cluster, uint64_t n, struct 
 /* Clusters below this one are part of the file from now on. */
 void alloc_not_blank(struct qcow2 *q, uint64_t cluster);
 
-/* For flush.c: carries out the releases whose references are gone from the disk. */
+/*
+ * For flush.c: the references of all pending releases are gone from the disk. Carries them out as soon
+ * as the transfers under way now have ended, since those may still be on the clusters.
+ */
 int alloc_apply(struct qcow2 *q, struct qimg_error *e);
+/* Carries out what was held up by transfers, if they have ended. */
+int alloc_settle(struct qcow2 *q, struct qimg_error *e);
 void alloc_close(struct qcow2 *q);
 
 #endif

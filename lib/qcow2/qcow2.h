@@ -17,6 +17,13 @@ struct cache;
 struct release;
 struct snapshot;
 
+/* Clusters that lose a reference: see alloc.h. */
+struct release_list {
+	struct release *r;
+	size_t count, room;
+	uint64_t clusters;
+};
+
 struct qcow2 {
 	struct qimg_image *img;
 	struct file *file;		/* metadata, and data unless there is a data file */
@@ -53,9 +60,9 @@ struct qcow2 {
 	/* alloc.c */
 	uint64_t free_hint;		/* cluster index below which nothing is free */
 	uint64_t blank_from;		/* clusters from here on were never part of the file */
-	struct release *releases;	/* deferred decrements */
-	size_t release_count, release_room;
-	uint64_t release_clusters;
+	struct release_list pending;	/* decrements whose references may still be on disk */
+	struct release_list settled;	/* those that only transfers under way hold up */
+	unsigned settled_parity;	/* of those transfers: struct grace */
 	uint64_t pack_cursor;		/* next free byte of a partly packed host cluster, 0: none */
 	struct wmap *inflight;		/* begun, not committed */
 

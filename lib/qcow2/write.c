@@ -28,7 +28,7 @@ enum class { IN_PLACE, REUSE, NEW };
 
 int write_prepare(struct qcow2 *q, struct qimg_error *e)
 {
-	if (flush_begin(q, e) < 0)
+	if (flush_begin(q, e) < 0 || alloc_settle(q, e) < 0)
 		return -1;
 	return alloc_pressure(q) ? flush_all(q, e) : 0;
 }

@@ -123,7 +123,7 @@ static void pins(struct file *f)
 	if (!ok(!cache_open(&two, f, SLICE, 2, clean, NULL, &e), "a cache of two slices opens"))
 		return;
 	cache = two;
-	ok(!cache_get(two, 0, &a, &e) && !cache_get(two, SLICE, &b, NULL, &e), "both can be pinned");
+	ok(!cache_get(two, 0, &a, NULL, &e) && !cache_get(two, SLICE, &b, NULL, &e), "both can be pinned");
 	where = a->data;
 	ok(cache_get(two, 2 * SLICE, &c, NULL, &e) < 0 && e.code == EBUSY, "a third is an error then");
 	cache_put(two, b);
