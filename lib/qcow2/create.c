@@ -315,8 +315,7 @@ static int make_header(const struct qimg_creation *c, struct plan *p, struct qim
 		return error_set(e, ENOSPC,
 				 "Header and file names take %" PRIu64 " bytes, which do not "
 				 "fit in the first cluster of %" PRIu64
-				 ": use shorter names or a larger "
-				 "cluster_size",
+				 ": use shorter names or a larger cluster_size",
 				 header_need(h), p->cluster_size);
 	return 0;
 }
