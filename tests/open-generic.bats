@@ -82,8 +82,9 @@ refused() { # OPTIONS PART...
 	qio -f qcow2 a.qcow2 <commands >log 2>&1 &
 	exec 7>commands
 	for _ in {1..100}; do
-		! qio -r -f qcow2 -c 'read 0 512' a.qcow2 || sleep 0.05
-	done >/dev/null 2>&1
+		qio -r -f qcow2 -c 'read 0 512' a.qcow2 >/dev/null 2>&1 || break
+		sleep 0.05
+	done
 	run qio -f qcow2 -c 'read 0 512' a.qcow2
 	[ "$status" -ne 0 ]
 	contains "$output" lock

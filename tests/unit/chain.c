@@ -112,7 +112,7 @@ static void test_references(void)
 /* A reader keeps writers out and the other way round; SHARE does not care. */
 static void test_locks(void)
 {
-	struct qimg_image *a, *b;
+	struct qimg_image *a = NULL, *b = NULL;
 
 	ok(qimg_open(&a, "top", NULL, NULL, 0, &e) == 0 && qimg_open(&b, "top", NULL, NULL, 0, &e) == 0,
 	   "two readers");
