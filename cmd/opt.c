@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Parsing command lines by an option table, and printing the table.
- *
- * The rules are those of GNU getopt_long, which is not used because it cannot tell "-1M", a size to
- * shrink by, from an option: no option has a digit as its letter, so what starts with '-' and a
- * digit is an operand.
+ * Parsing command lines by an option table, with getopt_long, and printing the table.
  */
 #include "opt.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,51 +61,6 @@ static bool next_spelling(const struct opt *o, size_t *pos, char *buf, size_t le
 }
 
 enum { SPELLING_LEN = 64 };
-
-/* Letters are names of one character; long names may be abbreviated when no other option fits. */
-static const struct opt *find_long(const struct command *c, const char *name, size_t len)
-{
-	char spelling[SPELLING_LEN];
-	const struct opt *o, *found = NULL;
-	bool ambiguous = false;
-	size_t i, pos;
-
-	for (i = 0; (o = opt_at(c, i)); i++) {
-		for (pos = 0; next_spelling(o, &pos, spelling, sizeof(spelling));) {
-			if (!spelling[1] || strncmp(spelling, name, len))
-				continue;
-			if (!spelling[len])
-				return o;
-			if (found && found != o)
-				ambiguous = true;
-			found = o;
-		}
-	}
-	if (!found) {
-		ui_error("unrecognized option '--%.*s'", (int)len, name);
-		opt_see_help(c);
-	} else if (ambiguous) {
-		ui_error("option '--%.*s' is ambiguous", (int)len, name);
-		opt_see_help(c);
-		found = NULL;
-	}
-	return found;
-}
-
-static const struct opt *find_letter(const struct command *c, char letter)
-{
-	char spelling[SPELLING_LEN];
-	const struct opt *o;
-	size_t i, pos;
-
-	for (i = 0; (o = opt_at(c, i)); i++)
-		for (pos = 0; next_spelling(o, &pos, spelling, sizeof(spelling));)
-			if (spelling[0] == letter && !spelling[1])
-				return o;
-	ui_error("unrecognized option '-%c'", letter);
-	opt_see_help(c);
-	return NULL;
-}
 
 static int check_choice(const struct opt *o, const char *spelling, const char *text,
 			uint64_t *index)
@@ -174,58 +126,117 @@ static int add(struct args *a, const struct opt *o, const char *spelling, const 
 	return 0;
 }
 
-/* "--name", "--name=value", "--name value". Returns how many words of argv were used, or -1. */
-static int parse_long(const struct command *c, int argc, char *const *argv, struct args *a)
-{
-	const char *name = argv[0] + 2, *text = strchr(name, '=');
-	const struct opt *o = find_long(c, name, strcspn(name, "="));
-	char spelling[SPELLING_LEN + 2];
+/*
+ * The tables of getopt_long: long names have the index of their option above LONG_BASE as value, so that
+ * an abbreviation of two spellings of one option is not ambiguous.
+ */
+enum { LONG_BASE = 256, MAX_SPELLINGS = 128 };
 
-	if (!o)
-		return -1;
-	snprintf(spelling, sizeof(spelling), "--%s", o->name ? o->name : name);
-	if (o->kind == OPT_FLAG) {
-		if (!text)
-			return add(a, o, spelling, NULL) ? -1 : 1;
-		ui_error("option '%s' takes no argument", spelling);
-		opt_see_help(c);
-		return -1;
+struct tables {
+	char names[MAX_SPELLINGS][SPELLING_LEN];
+	struct option longs[MAX_SPELLINGS + 1];
+	char letters[2 * MAX_SPELLINGS + 3];
+	const struct opt *by_letter[256];
+};
+
+static void fill_tables(const struct command *c, struct tables *t)
+{
+	char spelling[SPELLING_LEN], *letter = t->letters;
+	const struct opt *o;
+	size_t i, pos, n = 0;
+
+	memset(t, 0, sizeof(*t));
+	*letter++ = '-';	/* operands come in their order, as options of the value 1 */
+	*letter++ = ':';	/* a missing argument is told from an unknown option */
+	for (i = 0; (o = opt_at(c, i)); i++) {
+		for (pos = 0; n < MAX_SPELLINGS && next_spelling(o, &pos, spelling, SPELLING_LEN);) {
+			if (!spelling[1]) {
+				*letter++ = spelling[0];
+				if (o->kind != OPT_FLAG)
+					*letter++ = ':';
+				t->by_letter[(unsigned char)spelling[0]] = o;
+				continue;
+			}
+			memcpy(t->names[n], spelling, SPELLING_LEN);
+			t->longs[n].name = t->names[n];
+			t->longs[n].has_arg = o->kind == OPT_FLAG ? no_argument : required_argument;
+			t->longs[n].val = LONG_BASE + (int)i;
+			n++;
+		}
 	}
-	if (text)
-		return add(a, o, spelling, text + 1) ? -1 : 1;
-	if (argc > 1)
-		return add(a, o, spelling, argv[1]) ? -1 : 2;
-	ui_error("missing argument for option '%s'", spelling);
-	opt_see_help(c);
-	return -1;
 }
 
-/* "-abc", "-fVALUE", "-f VALUE". */
-static int parse_letters(const struct command *c, int argc, char *const *argv, struct args *a)
+static int add_option(const struct command *c, const struct tables *t, int value, const char *text,
+		      struct args *a)
 {
-	char spelling[] = "-?";
-	const struct opt *o;
-	const char *s;
+	const struct opt *o = value < LONG_BASE ? t->by_letter[value] :
+		opt_at(c, (size_t)(value - LONG_BASE));
+	char spelling[SPELLING_LEN + 2];
 
-	for (s = argv[0] + 1; *s; s++) {
-		o = find_letter(c, *s);
-		if (!o)
-			return -1;
-		spelling[1] = *s;
-		if (o->kind == OPT_FLAG) {
-			if (add(a, o, spelling, NULL))
-				return -1;
+	if (value < LONG_BASE)
+		snprintf(spelling, sizeof(spelling), "-%c", value);
+	else
+		snprintf(spelling, sizeof(spelling), "--%s", o->name);
+	return add(a, o, spelling, text);
+}
+
+/* Says what getopt_long stumbled over; `word` is what it looked at last. */
+static void say_bad_option(const struct command *c, const struct tables *t, int value, const char *word)
+{
+	size_t len = strcspn(word, "=");
+	bool prefix = false;
+
+	for (size_t i = 0; t->longs[i].name && len > 2; i++)
+		prefix = prefix || !strncmp(t->longs[i].name, word + 2, len - 2);
+	if (value == ':')
+		ui_error("missing argument for option '%s'", word);
+	else if (optopt >= LONG_BASE)
+		ui_error("option '--%s' takes no argument", opt_at(c, (size_t)optopt - LONG_BASE)->name);
+	else if (optopt)
+		ui_error("unrecognized option '-%c'", optopt);
+	else
+		ui_error(prefix ? "option '%.*s' is ambiguous" : "unrecognized option '%.*s'",
+			 (int)len, word);
+	opt_see_help(c);
+}
+
+/* words[0] stands for the name of the program. */
+static int parse_words(const struct command *c, int count, char **words, struct args *a)
+{
+	struct tables t;
+	int value;
+
+	fill_tables(c, &t);
+	optind = 0;		/* GNU: start anew */
+	opterr = 0;
+	for (;;) {
+		int at = optind ? optind : 1;
+
+		/* No option has a digit as its letter: "-1M" is a size to shrink by. */
+		if (at < count && words[at][0] == '-' && isdigit((unsigned char)words[at][1])) {
+			a->operands[a->operand_count++] = words[at];
+			optind = at + 1;
 			continue;
 		}
-		if (s[1])
-			return add(a, o, spelling, s + 1) ? -1 : 1;
-		if (argc > 1)
-			return add(a, o, spelling, argv[1]) ? -1 : 2;
-		ui_error("missing argument for option '%s'", spelling);
-		opt_see_help(c);
-		return -1;
+		value = getopt_long(count, words, t.letters, t.longs, NULL);
+		if (value < 0)
+			break;
+		if (value == '?' || value == ':') {
+			say_bad_option(c, &t, value, words[optind - 1]);
+			return -1;
+		}
+		if (value == 1)
+			a->operands[a->operand_count++] = optarg;
+		else if (add_option(c, &t, value, optarg, a))
+			return -1;
+		if (args_has(a, OPT_HELP)) {
+			opt_help(stdout, c);
+			return 1;
+		}
 	}
-	return 1;
+	while (optind < count)
+		a->operands[a->operand_count++] = words[optind++];
+	return 0;
 }
 
 static int check_operands(const struct command *c, const struct args *a)
@@ -244,8 +255,8 @@ static int check_operands(const struct command *c, const struct args *a)
 int opt_parse(const struct command *c, int argc, char *const *argv, struct args *a)
 {
 	size_t letters = 0;
-	bool options = true;
-	int i, used;
+	char **words;
+	int i, ret = -1;
 
 	/* No word can hold more options than it has characters. */
 	for (i = 0; i < argc; i++)
@@ -253,30 +264,20 @@ int opt_parse(const struct command *c, int argc, char *const *argv, struct args 
 	*a = (struct args){ 0 };
 	a->list = calloc(letters + 1, sizeof(*a->list));
 	a->operands = calloc((size_t)argc + 1, sizeof(*a->operands));
-	if (!a->list || !a->operands) {
+	words = calloc((size_t)argc + 2, sizeof(*words));
+	if (!a->list || !a->operands || !words) {
 		ui_error("Out of memory");
-		return -1;
+		goto out;
 	}
-	for (i = 0; i < argc; i += used) {
-		const char *word = argv[i];
-
-		used = 1;
-		if (!options || word[0] != '-' || !word[1] || isdigit((unsigned char)word[1]))
-			a->operands[a->operand_count++] = word;
-		else if (!strcmp(word, "--"))
-			options = false;
-		else if (word[1] == '-')
-			used = parse_long(c, argc - i, argv + i, a);
-		else
-			used = parse_letters(c, argc - i, argv + i, a);
-		if (used < 0)
-			return -1;
-		if (args_has(a, OPT_HELP)) {
-			opt_help(stdout, c);
-			return 1;
-		}
-	}
-	return check_operands(c, a);
+	words[0] = (char *)ui_program();
+	for (i = 0; i < argc; i++)
+		words[i + 1] = argv[i];
+	ret = parse_words(c, argc + 1, words, a);
+	if (!ret)
+		ret = check_operands(c, a);
+out:
+	free(words);
+	return ret;
 }
 
 void args_free(struct args *a)

@@ -103,6 +103,8 @@ void ui_start(const char *argv0)
 	qimg_set_warning_handler(library_warning, NULL);
 	/* From the start: who asks too early is answered later, instead of ending the process. */
 	sigaction(SIGUSR1, &ask, NULL);
+	/* A limit on the size of files is an error to report (EFBIG), and to clean up after. */
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 int ui_flush(void)

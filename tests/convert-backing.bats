@@ -171,4 +171,7 @@ flat() { # IMAGE: qimg and the reference read the same from it
 	qemu-img create -q -u -f qcow2 -F raw \
 		-b 'json:{"driver":"raw","file":{"driver":"file","filename":"secret.raw"}}' js.qcow2 1M
 	refused out.raw qimg convert -O raw js.qcow2 out.raw
+	# nor does convert make an image that it could not read
+	refused out.qcow2 qimg convert -f raw -O qcow2 -F raw \
+		-B 'json:{"driver":"raw","file":{"driver":"file","filename":"secret.raw"}}' secret.raw out.qcow2
 }

@@ -47,12 +47,14 @@ load helpers
 
 @test "relative names are taken relative to the image" {
 	mkdir sub
-	qimg create -q -f qcow2 -o data_file=data sub/image 1M
+	qimg create -q -f qcow2 -o data_file=data sub/image 1M 2>warning
+	contains "$(cat warning)" "is 'sub/data'"
 	[ -e sub/data ] && [ ! -e data ]
 	equal "$(qimg info --output=json sub/image | json - 'd["format-specific"]["data"]["data-file"]')" data
 	(cd sub && is_clean image)
 	qimg convert -f qcow2 -O raw sub/image out
-	qimg create -q -f qcow2 -o "data_file=$PWD/absolute" sub/image2 1M
+	qimg create -q -f qcow2 -o "data_file=$PWD/absolute" sub/image2 1M 2>warning
+	equal "$(cat warning)" ''
 	[ -e absolute ]
 }
 

@@ -75,9 +75,23 @@ refused() { # OPTIONS PART...
 	run qio --image-opts -c 'write 0 512' driver=qcow2,file.filename=a.qcow2,force-share=on
 	[ "$status" -ne 0 ]
 	contains "$output" force-share
-	run qio --image-opts -c 'write 0 512' driver=qcow2,file.filename=a.qcow2,file.locking=off
+}
+
+@test 'file.locking=off takes no locks and heeds none' {
+	mkfifo commands
+	qio -f qcow2 a.qcow2 <commands >log 2>&1 &
+	exec 7>commands
+	for _ in {1..100}; do
+		qio -r -f qcow2 -c 'read 0 512' a.qcow2 >/dev/null 2>&1 || break
+		sleep 0.05
+	done
+	run qio -f qcow2 -c 'read 0 512' a.qcow2
 	[ "$status" -ne 0 ]
-	contains "$output" file.locking
+	contains "$output" lock
+	qio -r -f qcow2 -o file.locking=off -c 'read -P 5 0 512' a.qcow2
+	qio -f raw -o file.locking=off -c 'write -P 0x51 0 1' a.qcow2
+	exec 7>&-
+	wait
 }
 
 @test 'a window of a raw file' {

@@ -50,9 +50,13 @@ void program_free(struct program *p, bool keep)
 	setting_free(&p->content);
 }
 
-/* Open options that make caches small, so that they are evicted all the time. */
+/*
+ * Open options that make caches small, so that they are evicted all the time, and that clear what is
+ * around a write in each of the ways there are.
+ */
 static struct qimg_opts *choose_options(struct program *p)
 {
+	static const char *const cow[] = { "auto", "on", "off" };
 	struct qimg_opts *o = must(qimg_opts_new());
 	unsigned room = p->s->cluster_bits - 9 + 1;
 	struct qimg_error e;
@@ -65,6 +69,8 @@ static struct qimg_opts *choose_options(struct program *p)
 		    qimg_opts_set(o, "refcount-cache-size", "1024", &e) < 0)
 			abort();
 	}
+	if (qimg_opts_set(o, "cow-zero-range", cow[random_below(&p->seed, 3)], &e) < 0)
+		abort();
 	return o;
 }
 

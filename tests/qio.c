@@ -515,8 +515,9 @@ static bool run_line(char *line, bool *quit)
 	return false;
 }
 
-static int usage(void)
+static int usage(struct qimg_opts *opts)
 {
+	qimg_opts_free(opts);
 	fputs("Usage: qio [-f FMT] [-rUnq] [-t CACHE] [-d DISCARD] [--image-opts] [-o OPTS] [-c CMD]... FILE\n"
 	      "Runs I/O commands, as those of qemu-io, on an image; from standard input without -c.\n",
 	      stderr);
@@ -547,7 +548,7 @@ int main(int argc, char **argv)
 	qimg_set_warning_handler(on_warning, NULL);
 	while ((c = getopt_long(argc, argv, "f:rUnt:d:o:c:qk", longs, NULL)) != -1) {
 		if (c == '?')
-			return usage();
+			return usage(opts);
 		if (c == 'f')
 			format = optarg;
 		else if (c == 'r')
@@ -560,23 +561,26 @@ int main(int argc, char **argv)
 			image_opts = true;
 		else if ((c == 'n' || c == 't') && qimg_cache_flags(c == 'n' ? "none" : optarg, &cache_flags)) {
 			complain("qio: invalid cache mode: %s", optarg);
+			qimg_opts_free(opts);
 			return 1;
 		} else if (c == 'd' && (!strcmp(optarg, "ignore") || !strcmp(optarg, "off"))) {
 			flags &= ~(unsigned)QIMG_OPEN_UNMAP;
 		} else if (c == 'd' && strcmp(optarg, "unmap") && strcmp(optarg, "on")) {
 			complain("qio: invalid discard option: %s", optarg);
+			qimg_opts_free(opts);
 			return 1;
 		} else if (c == 'o' && qimg_opts_parse(opts, optarg, &e) < 0) {
 			complain("qio: %s", e.msg);
+			qimg_opts_free(opts);
 			return 1;
 		} else if (c == 'c') {
 			if (cmds == MAX_COMMANDS)
-				return usage();
+				return usage(opts);
 			cmd[cmds++] = optarg;
 		}
 	}
 	if (argc - optind != 1)
-		return usage();
+		return usage(opts);
 	name = argv[optind];
 	if (image_opts && qimg_opts_parse(opts, name, &e) < 0) {
 		complain("qio: %s", e.msg);

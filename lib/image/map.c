@@ -20,11 +20,11 @@ int image_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent 
 {
 	int rc;
 
+	*x = (struct extent){ 0 };
 	if (off >= img->size || len == 0)
 		return error_set(e, EINVAL, "Offset 0x%" PRIx64 " is beyond the end of '%s'", off,
 				 img->name);
 	len = min_u64(len, img->size - off);
-	*x = (struct extent){ 0 };
 	rc = img->driver->map(img, off, len, x, w, e);
 	if (rc != 0)
 		return rc;
@@ -69,7 +69,7 @@ int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero
 	struct extent x;
 
 	for (uint64_t at = r.start, end = r.start + r.len; at < end; at += x.len) {
-		if (image_map_chain(img, at, end - at, &x, NULL, e) < 0)
+		if (image_map_chain(img, at, end - at, &x, NULL, e) != 0)
 			return -1;
 		if (x.kind == EXTENT_DATA || x.kind == EXTENT_PACKED) {
 			*zero = false;
@@ -102,10 +102,10 @@ int qimg_map(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_ext
 	if (!range_within(off, len, img->size))
 		return error_set(e, EINVAL, "The range 0x%" PRIx64 "+0x%" PRIx64 " reaches beyond the end "
 				 "of '%s'", off, len, img->name);
-	if (image_map_chain(img, off, len, &run, NULL, e) < 0)
+	if (image_map_chain(img, off, len, &run, NULL, e) != 0)
 		return -1;
 	while (run.len < len) {
-		if (image_map_chain(img, off + run.len, len - run.len, &next, NULL, e) < 0)
+		if (image_map_chain(img, off + run.len, len - run.len, &next, NULL, e) != 0)
 			return -1;
 		if (!continues(&run, &next))
 			break;

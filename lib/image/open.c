@@ -116,7 +116,7 @@ static int open_with(struct qimg_image **out, struct file *f, const char *name,
 	img->cow_zero = o->cow_zero;
 	img->detect_zeroes = o->detect_zeroes;
 	img->no_backing = o->no_backing || (o->flags & QIMG_OPEN_NO_BACKING);
-	if (!locked && lock_set(f, lock_wanted(o->flags), e) < 0)
+	if (!locked && !o->no_lock && lock_set(f, lock_wanted(o->flags), e) < 0)
 		goto fail;
 	img->driver = find_driver(img, f, format, o->driver, e);
 	if (!img->driver)
@@ -144,7 +144,7 @@ static int open_with(struct qimg_image **out, struct file *f, const char *name,
 	*out = img;
 	return 0;
 fail:
-	if (!locked) {
+	if (!locked && !o->no_lock) {
 		struct qimg_error ignored;
 
 		lock_set(f, LOCK_NONE, &ignored);

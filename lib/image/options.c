@@ -123,11 +123,7 @@ static int take_file(struct open_options *o, struct qimg_error *e)
 	if (take_common(o, "file.", e) < 0 ||
 	    take_choice(o->rest, "file.locking", locking_values, &locking, e) < 0)
 		return -1;
-	if (locking == 0) {
-		if (o->flags & QIMG_OPEN_WRITE)
-			return error_set(e, EINVAL, "Option 'file.locking=off' is not for writing");
-		o->flags |= QIMG_OPEN_SHARE;
-	}
+	o->no_lock = locking == 0;	/* where the file system's locks are broken; also for writing */
 	if (take_string(o->rest, "file.filename", &o->filename, e) < 0)
 		return -1;
 	for (size_t i = 0; i < opts_count(o->rest); i++) {

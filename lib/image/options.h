@@ -10,6 +10,7 @@ struct open_options {
 	char *filename;			/* a path, as it is */
 	unsigned flags;			/* as given, changed by cache.*, discard, force-share */
 	bool no_backing;
+	bool no_lock;			/* of the image file; files of other images have options of their own */
 	enum cow_zero cow_zero;
 	enum detect_zeroes detect_zeroes;
 	struct qimg_opts *backing;	/* "backing.*" without the prefix, or NULL */

@@ -39,14 +39,12 @@ static int hide_backing(struct qimg_image *img, uint64_t off, uint64_t len, stru
 
 static int clear_behind(struct qimg_image *img, uint64_t old, struct qimg_error *e)
 {
-	uint64_t edge = img->size, below = img->backing ? min_u64(img->backing->size, img->size) : 0;
+	uint64_t edge = old, below = img->backing ? min_u64(img->backing->size, img->size) : 0;
 
 	if (img->encrypted)
 		return 0;
 	if (img->cluster_size)
 		edge = min_u64(round_up(old, img->cluster_size), img->size);
-	else
-		edge = old;
 	if (edge > old && clear_by_writing(img, old, edge - old, e) < 0)
 		return -1;
 	return below > edge ? hide_backing(img, edge, below - edge, e) : 0;

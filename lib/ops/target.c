@@ -138,8 +138,11 @@ static unsigned open_flags(const struct qimg_convert *c)
 static int open_existing(struct target *t, const struct qimg_convert *c, uint64_t size,
 			 struct qimg_error *e)
 {
-	if (qimg_open(&t->img, c->target, format_of(c), c->open_opts, open_flags(c), e) < 0)
+	struct qimg_image *img;
+
+	if (qimg_open(&img, c->target, format_of(c), c->open_opts, open_flags(c), e) < 0)
 		return -1;
+	t->img = img;
 	if (t->img->size < size)
 		return too_small(c, t->img->size, size, e);
 	if (check_compress(c, t->img->driver, t->img->data_file ? file_path(t->img->data_file) : NULL,
@@ -154,6 +157,7 @@ static int open_new(struct target *t, const struct qimg_convert *c, struct qimg_
 	/* Creating is a small part of the work and not reported. */
 	struct qimg_progress quiet = { .cancel = c->progress ? c->progress->cancel : NULL };
 	unsigned rflags = 0;
+	struct qimg_image *img;
 	struct file *f;
 
 	if (c->flags & QIMG_CONVERT_NO_CLOBBER)
@@ -168,11 +172,12 @@ static int open_new(struct target *t, const struct qimg_convert *c, struct qimg_
 	if (lock_set(f, LOCK_WRITE, e) < 0 || create_write(t->creation, f, &quiet, e) < 0)
 		return -1;
 	f = replace_take(t->replace);
-	if (image_open_file(&t->img, f, c->target, t->creation->driver->name, c->open_opts,
+	if (image_open_file(&img, f, c->target, t->creation->driver->name, c->open_opts,
 			    open_flags(c), true, e) < 0) {
 		file_close(f);
 		return -1;
 	}
+	t->img = img;
 	if (t->img->size < t->size)
 		return too_small(c, t->img->size, t->size, e);
 	/* A device still has what was on it; a backing file shines through. */

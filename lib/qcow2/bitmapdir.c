@@ -52,8 +52,7 @@ static uint64_t decode(struct bitmap_entry *b, const uint8_t *p, uint64_t room, 
 	}
 	if (b->granularity_bits > BITMAP_MAX_GRANULARITY_BITS) {
 		error_set(e, EINVAL,
-			  "Bitmap %zu has a granularity of 2^%u bytes, at most 2^%d is "
-			  "possible",
+			  "Bitmap %zu has a granularity of 2^%u bytes, at most 2^%d is possible",
 			  index, b->granularity_bits, BITMAP_MAX_GRANULARITY_BITS);
 		return 0;
 	}

@@ -315,8 +315,7 @@ static int make_header(const struct qimg_creation *c, struct plan *p, struct qim
 		return error_set(e, ENOSPC,
 				 "Header and file names take %" PRIu64 " bytes, which do not "
 				 "fit in the first cluster of %" PRIu64
-				 ": use shorter names or a larger "
-				 "cluster_size",
+				 ": use shorter names or a larger cluster_size",
 				 header_need(h), p->cluster_size);
 	return 0;
 }
@@ -465,6 +464,11 @@ int qcow2_create_check(struct qimg_creation *c, struct qimg_error *e)
 		ret = check_data_file(c, &p, e);
 	if (ret == 0)
 		ret = add_summary(c, &p, e);
+	/* The reference makes it in the current folder, where it does not find it again. */
+	if (ret == 0 && p.data_name && *p.data_name != '/' && strncmp(p.data_name, "file:", 5) &&
+	    strcmp(p.data_name, p.data_path))
+		warn("The data file '%s' is taken relative to the image: it is '%s'", p.data_name,
+		     p.data_path);
 	plan_free(&p);
 	return ret;
 }

@@ -73,8 +73,7 @@ static int check_features(const struct header *h, struct qimg_error *e)
 				 h->compression_type, bit ? "set" : "not set");
 	if (h->compression_type > 1)
 		return error_set(e, ENOTSUP,
-				 "Compression type %u is unknown (known are 0, zlib, and 1, "
-				 "zstd)",
+				 "Compression type %u is unknown (known are 0, zlib, and 1, zstd)",
 				 h->compression_type);
 	if ((h->incompatible & INCOMPAT_EXTENDED_L2) && h->cluster_bits < FORMAT_MIN_EXTENDED_BITS)
 		return error_set(e, EINVAL,
@@ -161,14 +160,12 @@ static int decode_fields(struct header *h, const uint8_t *b, uint64_t file_len,
 	h->version = be32_get(b + HDR_VERSION);
 	if (h->version != 2 && h->version != 3)
 		return error_set(e, ENOTSUP,
-				 "Unsupported qcow2 version %" PRIu32 " (supported are 2 "
-				 "and 3)",
+				 "Unsupported qcow2 version %" PRIu32 " (supported are 2 and 3)",
 				 h->version);
 	h->cluster_bits = be32_get(b + HDR_CLUSTER_BITS);
 	if (h->cluster_bits < FORMAT_MIN_CLUSTER_BITS || h->cluster_bits > FORMAT_MAX_CLUSTER_BITS)
 		return error_set(e, EINVAL,
-				 "Unsupported cluster size: 2^%u bytes, allowed are 2^%d to "
-				 "2^%d",
+				 "Unsupported cluster size: 2^%u bytes, allowed are 2^%d to 2^%d",
 				 h->cluster_bits, FORMAT_MIN_CLUSTER_BITS, FORMAT_MAX_CLUSTER_BITS);
 	h->size = be64_get(b + HDR_SIZE);
 	h->crypt_method = be32_get(b + HDR_CRYPT_METHOD);

@@ -233,8 +233,7 @@ int open_claim(struct qcow2 *q, struct qimg_error *e)
 	if (q->h.autoclear != old) {
 		if (old & AUTOCLEAR_BITMAPS)
 			warn("'%s' has dirty bitmaps, which are not supported yet: they are marked "
-			     "as "
-			     "out of date, since the image is being written to",
+			     "as out of date, since the image is being written to",
 			     q->img->name);
 		if (header_store_features(q->file, &q->h, e) < 0) {
 			q->h.autoclear = old;

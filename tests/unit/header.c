@@ -48,6 +48,7 @@ static void start(void)
 
 static int load(struct header *h)
 {
+	memset(h, 0, sizeof(*h));
 	if (file_write(file, 0, image, sizeof(image), &e) < 0)
 		return -2;
 	memset(&e, 0, sizeof(e));
