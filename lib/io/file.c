@@ -33,6 +33,8 @@ void file_set_hook(const struct file_hook *h)
 
 int file_hook_call(struct file *f, enum file_op op, uint64_t off, const void *buf, uint64_t len)
 {
+	if (f->shadow)
+		return f->hook_code;
 	return hook ? hook->call(hook->ctx, f, op, off, buf, len) : 0;
 }
 
@@ -272,6 +274,18 @@ int file_pwrite(struct file *f, uint64_t off, const void *buf, size_t len, size_
 	return 0;
 }
 
+int file_failed(const struct file *f, bool write, uint64_t off, uint64_t len, int code,
+		struct qimg_error *e)
+{
+	return error_errno(e, code, "Could not %s %" PRIu64 " bytes at offset 0x%" PRIx64 " of '%s'",
+			   write ? "write" : "read", len, off, f->path);
+}
+
+int file_sync_failed(const struct file *f, struct qimg_error *e)
+{
+	return error_errno(e, f->sync_error, "Could not bring '%s' to stable storage", f->path);
+}
+
 int file_read(struct file *f, uint64_t off, void *buf, size_t len, struct qimg_error *e)
 {
 	size_t done = 0;
@@ -283,8 +297,7 @@ int file_read(struct file *f, uint64_t off, void *buf, size_t len, struct qimg_e
 		code = f->direct_align ? direct_pread(f, off, buf, len, &done) :
 		       file_pread(f, off, buf, len, &done);
 	if (code)
-		return error_errno(e, code, "Could not read %zu bytes at offset 0x%" PRIx64 " of '%s'",
-				   len - done, off + done, f->path);
+		return file_failed(f, false, off + done, len - done, code, e);
 	memset((char *)buf + done, 0, len - done);
 	return 0;
 }
@@ -336,10 +349,7 @@ int file_write(struct file *f, uint64_t off, const void *buf, size_t len, struct
 		code = EFBIG;
 	if (!code)
 		code = file_put(f, off, buf, len, &done);
-	if (code)
-		return error_errno(e, code, "Could not write %zu bytes at offset 0x%" PRIx64 " of '%s'",
-				   len - done, off + done, f->path);
-	return 0;
+	return code ? file_failed(f, true, off + done, len - done, code, e) : 0;
 }
 
 int file_sync(struct file *f, struct qimg_error *e)
@@ -357,9 +367,7 @@ int file_sync(struct file *f, struct qimg_error *e)
 			code = errno;
 	}
 	f->sync_error = code;
-	if (code)
-		return error_errno(e, code, "Could not bring '%s' to stable storage", f->path);
-	return 0;
+	return code ? file_sync_failed(f, e) : 0;
 }
 
 int file_truncate(struct file *f, uint64_t size, struct qimg_error *e)

@@ -92,7 +92,8 @@ void direct_disable(struct file *f, const char *why)
 {
 	f->direct_align = 0;
 	set_direct(f, false);
-	warn("'%s' is used through the page cache: %s", f->path, why);
+	if (!f->shadow)
+		warn("'%s' is used through the page cache: %s", f->path, why);
 }
 
 static bool is_direct(const struct file *f, uint64_t off, const void *buf, size_t len)

@@ -26,6 +26,14 @@ struct file {
 	unsigned missing;		/* MISSING_* */
 	int sync_error;			/* of the first sync that failed, else 0 */
 	enum lock_mode lock;
+	unsigned growing;		/* requests in flight that may make the file longer */
+
+	/*
+	 * A copy for a call in another thread: it has seen the hook, which said hook_code; warnings
+	 * and what is learned are left to the owner of the file.
+	 */
+	bool shadow;
+	int hook_code;
 
 	/* O_DIRECT is on when direct_align is not 0: what offsets, lengths, addresses must be. */
 	uint32_t direct_align, direct_memory;
@@ -43,6 +51,10 @@ int file_check_change(struct file *f, struct qimg_error *e);
 void file_changed(struct file *f, uint64_t off, uint64_t len);
 /* The file reaches to `end` at least. */
 void file_grown(struct file *f, uint64_t end);
+/* Say what failed. Return -1. */
+int file_failed(const struct file *f, bool write, uint64_t off, uint64_t len, int code,
+		struct qimg_error *e);
+int file_sync_failed(const struct file *f, struct qimg_error *e);	/* with sync_error set */
 /* Opens without blocking and without side effects on what is no file or block device. */
 int file_open_fd(const char *path, int flags, struct qimg_error *e);
 

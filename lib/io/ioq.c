@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The request queue. It knows what is independent of engines: the order of submission, and the limit
- * on requests in flight.
+ * The request queue: what is independent of engines and of single requests. Submitted requests are
+ * held, then run in slots, then wait to be reaped. They start in the order of submission; when the
+ * first one has to wait for others to end, those behind it wait, too.
+ *
+ * Requests run with the engine or with helper threads. Nothing here waits while there is something to
+ * reap, and whatever was put off is started before anything waits.
  */
 #include "io/ioq.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "io/file.h"
 #include "io/ioq_priv.h"
-#include "io/sparse.h"
 
-static const struct ioq_engine *const engines[] = { &ioq_sync_engine };
+/* More than any device can use. */
+#define MOST_DEPTH 4096
+
+/* By name; for "auto" the first that works. */
+static const struct ioq_engine *const engines[] = {
+	&ioq_sync_engine,
+};
 
 void ioq_list_init(struct ioq_list *l)
 {
@@ -43,30 +56,72 @@ struct ioq_req *ioq_list_take(struct ioq_list *l)
 	return r;
 }
 
+/* The engine of that name, and what follows the '=' in it. */
+static const struct ioq_engine *find(const char *name, const char **arg)
+{
+	size_t i, n;
+
+	for (i = 0; i < ARRAY_SIZE(engines); i++) {
+		n = strlen(engines[i]->name);
+		if (engines[i]->name[n - 1] == '=' ? !strncmp(name, engines[i]->name, n) :
+		    !strcmp(name, engines[i]->name)) {
+			*arg = name + n;
+			return engines[i];
+		}
+	}
+	return NULL;
+}
+
+static int open_engine(struct ioq *q, const struct ioq_engine *engine, const char *arg,
+		       struct qimg_error *e)
+{
+	q->engine = engine;
+	return engine->open ? engine->open(q, arg, e) : 0;
+}
+
+static int open_best(struct ioq *q, struct qimg_error *e)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(engines); i++) {
+		if (!open_engine(q, engines[i], "", e))
+			return 0;
+	}
+	return -1;
+}
+
 int ioq_new(struct ioq **q, const char *engine, unsigned depth, struct qimg_error *e)
 {
+	const struct ioq_engine *found = NULL;
+	const char *arg = "";
 	struct ioq *n;
-	size_t i;
+	unsigned i;
 
 	if (!depth)
 		return error_set(e, EINVAL, "An I/O queue needs a depth of at least 1");
-	for (i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
-		if (!strcmp(engines[i]->name, engine))
-			break;
+	if (engine && !strcmp(engine, "auto"))
+		engine = NULL;
+	if (engine) {
+		found = find(engine, &arg);
+		if (!found)
+			return error_set(e, EINVAL, "Unknown I/O engine '%s'", engine);
 	}
-	if (i == sizeof(engines) / sizeof(engines[0]))
-		return error_set(e, EINVAL, "Unknown I/O engine '%s'", engine);
 	n = mem_zalloc(sizeof(*n), e);
 	if (!n)
 		return -1;
-	n->engine = engines[i];
-	n->depth = depth;
+	n->depth = (unsigned)min_u64(depth, MOST_DEPTH);
+	n->epoll = n->event = -1;
+	n->most_helpers = 8;
 	ioq_list_init(&n->held);
-	ioq_list_init(&n->started);
-	if (n->engine->open && n->engine->open(n, e)) {
+	ioq_list_init(&n->finished);
+	n->slot = mem_array(n->depth, sizeof(n->slot[0]), e);
+	if (!n->slot || (found ? open_engine(n, found, arg, e) : open_best(n, e)) < 0) {
+		free(n->slot);
 		free(n);
 		return -1;
 	}
+	for (i = n->depth; i-- > 0; n->free = &n->slot[i])
+		n->slot[i].next = n->free;
 	*q = n;
 	return 0;
 }
@@ -77,17 +132,64 @@ void ioq_free(struct ioq *q)
 		return;
 	if (q->engine->close)
 		q->engine->close(q);
+	pool_free(q->helpers);
+	if (q->epoll >= 0)
+		close(q->epoll);
+	if (q->event >= 0)
+		close(q->event);
+	free(q->slot);
 	free(q);
+}
+
+const char *ioq_engine_name(const struct ioq *q)
+{
+	return q->engine->name;
+}
+
+static void watch(struct ioq *q, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (q->epoll >= 0 && fd >= 0)
+		epoll_ctl(q->epoll, EPOLL_CTL_ADD, fd, &ev);
+}
+
+bool ioq_need_helpers(struct ioq *q)
+{
+	struct qimg_error ignored;
+
+	if (!q->helpers && !q->no_helpers) {
+		q->no_helpers = pool_new_elastic(&q->helpers, q->most_helpers, &ignored) < 0;
+		if (q->helpers && q->epoll >= 0)
+			watch(q, pool_fd(q->helpers));
+	}
+	return q->helpers;
 }
 
 static void start_held(struct ioq *q)
 {
-	struct ioq_req *r;
+	struct ioq_io *io;
 
-	while (q->running < q->depth && (r = ioq_list_take(&q->held))) {
+	while (q->free && q->held.first && !ioq_must_wait(q, q->held.first)) {
+		io = q->free;
+		q->free = io->next;
 		q->running++;
-		q->engine->start(q, r);
+		io->req = ioq_list_take(&q->held);
+		ioq_begin(q, io);
 	}
+}
+
+/* Sees to it that the descriptor is readable when it has to be. */
+static void update_event(struct ioq *q)
+{
+	bool wanted = q->finished.first || q->put_off;
+	eventfd_t n;
+
+	if (q->event < 0 || wanted == q->event_set)
+		return;
+	if (wanted ? eventfd_write(q->event, 1) : eventfd_read(q->event, &n))
+		return;
+	q->event_set = wanted;
 }
 
 void ioq_submit(struct ioq *q, struct ioq_req *r)
@@ -95,18 +197,85 @@ void ioq_submit(struct ioq *q, struct ioq_req *r)
 	r->code = 0;
 	ioq_list_add(&q->held, r);
 	start_held(q);
+	update_event(q);
+}
+
+/* What helper threads have done; sleeps until one has something when `wait` is set. */
+static void collect_help(struct ioq *q, bool wait)
+{
+	struct pool_job *job;
+	struct ioq_io *io;
+
+	while (q->helping && (job = pool_reap(q->helpers, wait))) {
+		io = (struct ioq_io *)((char *)job - offsetof(struct ioq_io, job));
+		q->helping--;
+		ioq_advance(q, io, io->result);
+		wait = false;
+	}
+}
+
+/* Until an engine or a helper thread, both of which have something to do, has done it. */
+static void sleep_for_both(struct ioq *q)
+{
+	struct pollfd p[2] = {
+		{ .fd = q->engine->fd(q), .events = POLLIN },
+		{ .fd = pool_fd(q->helpers), .events = POLLIN },
+	};
+
+	/* Without the descriptors, look now and then. */
+	poll(p, 2, p[0].fd < 0 || p[1].fd < 0 ? 1 : -1);
+}
+
+static void collect(struct ioq *q, bool wait)
+{
+	collect_help(q, false);
+	if (q->engaged)
+		q->engine->poll(q, wait && !q->helping && !q->finished.first);
+	if (wait && !q->finished.first && q->helping) {
+		if (q->engaged)
+			sleep_for_both(q);
+		else
+			collect_help(q, true);
+	}
+	start_held(q);
+}
+
+struct ioq_req *ioq_poll(struct ioq *q)
+{
+	struct ioq_req *r;
+
+	if (!q->finished.first || q->put_off)
+		collect(q, false);
+	/* What has started now may have been put off. */
+	if (q->put_off)
+		q->engine->poll(q, false);
+	r = ioq_list_take(&q->finished);
+	update_event(q);
+	return r;
 }
 
 struct ioq_req *ioq_reap(struct ioq *q)
 {
 	struct ioq_req *r;
 
-	if (!q->running)
-		return NULL;
-	r = q->engine->wait(q);
-	q->running--;
-	start_held(q);
+	while (!q->finished.first && q->running)
+		collect(q, true);
+	r = ioq_list_take(&q->finished);
+	update_event(q);
 	return r;
+}
+
+int ioq_fd(struct ioq *q)
+{
+	if (q->engine->whole || q->epoll >= 0)
+		return q->epoll;
+	q->epoll = epoll_create1(EPOLL_CLOEXEC);
+	q->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	watch(q, q->event);
+	watch(q, q->helpers ? pool_fd(q->helpers) : -1);
+	watch(q, q->engine->fd ? q->engine->fd(q) : -1);
+	update_event(q);
+	return q->epoll;
 }
 
 int ioq_run(struct ioq *q, struct ioq_req *r, struct qimg_error *e)
@@ -115,30 +284,4 @@ int ioq_run(struct ioq *q, struct ioq_req *r, struct qimg_error *e)
 	ioq_submit(q, r);
 	ioq_reap(q);
 	return r->code ? -1 : 0;
-}
-
-void ioq_perform(struct ioq_req *r)
-{
-	struct qimg_error own = { .code = 0 }, *e = r->error ? r->error : &own;
-	int ret = -1;
-
-	switch (r->op) {
-	case IOQ_READ:
-		ret = file_read(r->file, r->off, r->buf, r->len, e);
-		break;
-	case IOQ_WRITE:
-		ret = file_write(r->file, r->off, r->buf, r->len, e);
-		break;
-	case IOQ_SYNC:
-		ret = file_sync(r->file, e);
-		break;
-	case IOQ_ZERO:
-		ret = sparse_zero(r->file, r->off, r->len, r->flags, NULL, e);
-		break;
-	case IOQ_DISCARD:
-		ret = sparse_discard(r->file, r->off, r->len, e);
-		break;
-	}
-	/* 0 means success to those who look at the code alone. */
-	r->code = !ret ? 0 : e->code ? e->code : EIO;
 }

@@ -17,7 +17,7 @@ enum ioq_op { IOQ_READ, IOQ_WRITE, IOQ_SYNC, IOQ_ZERO, IOQ_DISCARD };
 
 struct ioq_req {		/* filled by the caller, who keeps it alive until it is reaped */
 	enum ioq_op op;
-	struct file *file;
+	struct file *file;	/* stays open until then, too */
 	uint64_t off;
 	void *buf;		/* READ, WRITE */
 	uint64_t len;
@@ -25,17 +25,31 @@ struct ioq_req {		/* filled by the caller, who keeps it alive until it is reaped
 	void *owner;		/* the caller's */
 	/* Filled by the engine: 0 or an errno value, and the message that belongs to it. */
 	int code;
-	struct qimg_error *error;	/* the caller's; filled when code is not 0 */
+	struct qimg_error *error;	/* the caller's, or NULL; filled when code is not 0 */
 	struct ioq_req *next;	/* the queue's */
 };
 
-/* engine: "sync". depth: requests in flight at most, >= 1. */
+/*
+ * engine: "sync", "threads", "native" (Linux AIO), "io_uring"; NULL or "auto" for the best that works
+ * here. depth: requests in flight at most, >= 1; an engine may have a lower limit of its own.
+ */
 int ioq_new(struct ioq **q, const char *engine, unsigned depth, struct qimg_error *e);
 void ioq_free(struct ioq *q);	/* nothing may be in flight; NULL is allowed */
-/* Starts a request. The queue may hold it back while `depth` are in flight. Never fails by itself. */
+const char *ioq_engine_name(const struct ioq *q);
+/*
+ * Takes a request. It may start later: when fewer than `depth` are in flight, or together with others
+ * with the next call that reaps. Never fails by itself.
+ */
 void ioq_submit(struct ioq *q, struct ioq_req *r);
 /* The next completed request, in order of completion; NULL when nothing is in flight. Waits. */
 struct ioq_req *ioq_reap(struct ioq *q);
+/* The same without waiting: NULL when none has completed. Starts what was submitted. */
+struct ioq_req *ioq_poll(struct ioq *q);
+/*
+ * Readable when there is reason to call ioq_poll: something has completed, or waits to be started.
+ * -1: ioq_poll itself does the work, just call it.
+ */
+int ioq_fd(struct ioq *q);
 /* Submits one request and waits for it. 0, or -1 with *e. Nothing else may be in flight. */
 int ioq_run(struct ioq *q, struct ioq_req *r, struct qimg_error *e);
 

@@ -3,16 +3,52 @@
 #ifndef IO_IOQ_PRIV_H
 #define IO_IOQ_PRIV_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "io/file_priv.h"
 #include "io/ioq.h"
+#include "io/pool.h"
+
+enum ioq_way {
+	IOQ_TRANSFER,		/* pread or pwrite of what is left, once */
+	IOQ_DATASYNC,		/* fdatasync */
+	IOQ_CALL,		/* anything else, in a helper thread and on a copy of struct file */
+};
+
+struct ioq_io {			/* a request that has been started */
+	struct ioq_req *req;	/* NULL: the slot is free */
+	struct ioq_io *next;	/* of free slots; the engine's while it has the request */
+	enum ioq_way way;
+	bool direct;		/* TRANSFER: to be done past the page cache */
+	bool loose;		/* may touch more than what it changes: see ioq_must_wait */
+	bool helped;		/* a helper thread has it, not the engine */
+	bool grows;		/* counted in file->growing */
+	bool settled;		/* DATASYNC: done, but others of this file are not */
+	uint64_t from, to;	/* what it may write */
+	size_t done;		/* bytes moved so far */
+	ssize_t result;		/* a helper's: bytes moved, or minus an errno value */
+	uint64_t due;		/* the model's */
+	struct pool_job job;
+	struct file shadow;	/* CALL: the copy */
+};
 
 struct ioq_engine {
-	const char *name;
-	int (*open)(struct ioq *q, struct qimg_error *e);	/* may set q->state */
+	const char *name;	/* with a '=' at its end: an argument follows */
+	/* start does the whole request by itself, at any time until poll, and calls ioq_finish. */
+	bool whole;
+	/* NULL: nothing to set up. */
+	int (*open)(struct ioq *q, const char *arg, struct qimg_error *e);
 	void (*close)(struct ioq *q);
-	/* Takes one request; the queue sees to it that at most q->depth are with the engine. */
-	void (*start)(struct ioq *q, struct ioq_req *r);
-	/* Waits for one of the requests it has, and gives it back. */
-	struct ioq_req *(*wait)(struct ioq *q);
+	/*
+	 * Takes a TRANSFER or DATASYNC, to be reported with ioq_advance (or has done it already, and
+	 * has). May put off the start until poll. false: a helper thread shall do it.
+	 */
+	bool (*start)(struct ioq *q, struct ioq_io *io);
+	/* Starts what was put off and reports what is done; NULL: the engine never keeps any. */
+	void (*poll)(struct ioq *q, bool wait);
+	/* Readable when poll has something to report; NULL: poll never waits. */
+	int (*fd)(struct ioq *q);
 };
 
 extern const struct ioq_engine ioq_sync_engine;
@@ -27,12 +63,39 @@ struct ioq_req *ioq_list_take(struct ioq_list *l);	/* the first one, or NULL */
 
 struct ioq {
 	const struct ioq_engine *engine;
-	unsigned depth, running;
+	void *state;			/* the engine's */
+	unsigned depth;
 	struct ioq_list held;		/* submitted, not started */
-	struct ioq_list started;	/* the sync engine's */
-	void *state;			/* of other engines */
+	struct ioq_list finished;	/* not reaped yet */
+	unsigned running;		/* in slots: */
+	unsigned helping;		/*   with helper threads */
+	unsigned engaged;		/*   with the engine */
+	unsigned loose;			/*   with `loose` set */
+	bool put_off;			/* the engine has some that it has not started */
+	struct pool *helpers;		/* made when first needed */
+	bool no_helpers;		/* there can be none */
+	unsigned most_helpers;
+	int epoll, event;		/* for ioq_fd; -1: never asked for */
+	bool event_set;
+	struct ioq_io *free;
+	struct ioq_io *slot;		/* depth of them */
 };
 
+/* ---- ioq_io.c: the life of a request that has been started ---- */
+
+/* The request may not start while others that are running do. */
+bool ioq_must_wait(const struct ioq *q, const struct ioq_req *r);
+void ioq_begin(struct ioq *q, struct ioq_io *io);
+/* A piece of it is done: `result` bytes, or minus an errno value. Goes on, or finishes the request. */
+void ioq_advance(struct ioq *q, struct ioq_io *io, ssize_t result);
+/* The request is done; its code and error are set. Frees the slot. */
+void ioq_finish(struct ioq *q, struct ioq_io *io);
+/* Lets a helper thread do it. */
+void ioq_hand_over(struct ioq *q, struct ioq_io *io);
+/* ioq.c: makes the helper threads; false: there can be none. */
+bool ioq_need_helpers(struct ioq *q);
+/* What is left of a TRANSFER, as one call can move it. */
+size_t ioq_piece(const struct ioq_io *io);
 /* Does what r says, now, with plain system calls, and fills code and error. */
 void ioq_perform(struct ioq_req *r);
 

@@ -1,24 +1,61 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The engine that does one thing after the other, in the order of submission, when it is waited for.
+ * The engine that does one thing after the other, in the order of submission, when it is asked for it.
  */
+#include <stdlib.h>
+
+#include "base/mem.h"
 #include "io/ioq_priv.h"
 
-static void sync_start(struct ioq *q, struct ioq_req *r)
+struct list {
+	struct ioq_io *first, **last;
+};
+
+static int sync_open(struct ioq *q, const char *arg, struct qimg_error *e)
 {
-	ioq_list_add(&q->started, r);
+	struct list *l = mem_zalloc(sizeof(*l), e);
+
+	(void)arg;
+	if (!l)
+		return -1;
+	l->last = &l->first;
+	q->state = l;
+	return 0;
 }
 
-static struct ioq_req *sync_wait(struct ioq *q)
+static void sync_close(struct ioq *q)
 {
-	struct ioq_req *r = ioq_list_take(&q->started);
+	free(q->state);
+}
 
-	ioq_perform(r);
-	return r;
+static bool sync_start(struct ioq *q, struct ioq_io *io)
+{
+	struct list *l = q->state;
+
+	io->next = NULL;
+	*l->last = io;
+	l->last = &io->next;
+	return true;
+}
+
+static void sync_poll(struct ioq *q, bool wait)
+{
+	struct list *l = q->state;
+	struct ioq_io *io = l->first;
+
+	(void)wait;
+	l->first = io->next;
+	if (!l->first)
+		l->last = &l->first;
+	ioq_perform(io->req);
+	ioq_finish(q, io);
 }
 
 const struct ioq_engine ioq_sync_engine = {
 	.name = "sync",
+	.whole = true,
+	.open = sync_open,
+	.close = sync_close,
 	.start = sync_start,
-	.wait = sync_wait,
+	.poll = sync_poll,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CPU workers: threads that compress, inflate and scan. A job runs in one of them and comes back to the
+ * Workers: threads that compress, inflate and scan. A job runs in one of them and comes back to the
  * thread that owns the pool; nothing else is shared.
  */
 #ifndef IO_POOL_H
@@ -22,12 +22,14 @@ struct pool_job {
  * are started; with none at all it is an error.
  */
 int pool_new(struct pool **p, unsigned workers, struct qimg_error *e);
+/* For jobs that mostly sleep: starts with one worker, and another one when all are busy, up to `most`. */
+int pool_new_elastic(struct pool **p, unsigned most, struct qimg_error *e);
 void pool_free(struct pool *p);		/* no jobs may be under way; NULL is allowed */
-unsigned pool_workers(const struct pool *p);
+unsigned pool_workers(const struct pool *p);	/* elastic: how many it may have */
 void pool_submit(struct pool *p, struct pool_job *job);
 /* A job that has run, in order of completion. NULL: none under way (wait), or none ready. */
 struct pool_job *pool_reap(struct pool *p, bool wait);
-/* Readable while pool_reap has something ready. */
-int pool_fd(const struct pool *p);
+/* Readable while pool_reap has something ready; -1: the system has none to give. */
+int pool_fd(struct pool *p);
 
 #endif

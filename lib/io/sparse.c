@@ -154,6 +154,11 @@ static int zero_device(struct file *f, uint64_t off, uint64_t len, unsigned flag
 
 static int grow(struct file *f, uint64_t size)
 {
+	size_t done;
+
+	/* A request in flight may make the file longer than that: setting its length could cut it. */
+	if (f->growing)
+		return file_put(f, size - 1, zeros, 1, &done);
 	while (ftruncate(f->fd, (off_t)size)) {
 		if (errno != EINTR)
 			return errno;
@@ -211,15 +216,20 @@ out:
 	return 0;
 }
 
-int sparse_discard(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e)
+struct range sparse_discard_range(struct file *f, uint64_t off, uint64_t len)
 {
 	struct range r = range_clip(off, len, 0, f->size);
+
+	return f->device ? range_inner(r.start, r.len, sector_size(f)) : r;
+}
+
+int sparse_discard(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e)
+{
+	struct range r = sparse_discard_range(f, off, len);
 	int code;
 
 	if (file_check_change(f, e))
 		return -1;
-	if (f->device)
-		r = range_inner(r.start, r.len, sector_size(f));
 	if (!r.len)
 		return 0;
 	code = file_hook_call(f, FILE_OP_PUNCH, r.start, NULL, r.len);

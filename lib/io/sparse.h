@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "base/range.h"
+
 struct file;
 struct qimg_error;
 
@@ -26,6 +28,8 @@ int sparse_zero(struct file *f, uint64_t off, uint64_t len, unsigned flags, enum
 		struct qimg_error *e);
 /* A hint: gives space back where the host can. The content is undefined afterwards. Never grows. */
 int sparse_discard(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e);
+/* The part of the range that sparse_discard would give back. */
+struct range sparse_discard_range(struct file *f, uint64_t off, uint64_t len);
 /* Reserves space, growing the file; new bytes read as zeros. ENOTSUP where the host cannot. */
 int sparse_allocate(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e);
 

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The life of one request with an engine that has several in flight.
+ *
+ * What only the owner of a file may do (checks, the hook, keeping its length) happens in the owner's
+ * thread, before a request starts and after it has ended. In between lie bare system calls, each by
+ * the engine or by a helper thread, or else a whole call of lib/io that a helper makes on a copy of
+ * struct file. Here alone is decided what a short, interrupted or refused transfer means.
+ *
+ * A request is loose when it may write more than it changes: a direct write of a part of a block
+ * writes back the rest of the block, and setting the length of a file could cut off what others have
+ * added. Such requests run while nothing else writes there.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/range.h"
+#include "io/ioq_priv.h"
+#include "io/sparse.h"
+
+/* One system call moves less than 2 GiB. */
+#define MOST_PIECE GIB
+
+/* ---- order ---- */
+
+static bool unaligned(const struct ioq_req *r)
+{
+	const struct file *f = r->file;
+
+	return f->direct_align && !(is_aligned(r->off | r->len, f->direct_align) &&
+				    is_aligned((uintptr_t)r->buf, f->direct_memory));
+}
+
+/* A request that is done in place, since it sets the length of the file. */
+static bool sets_length(const struct ioq_req *r)
+{
+	return r->op == IOQ_ZERO && !r->file->device && r->off + r->len > r->file->size;
+}
+
+/* Sets what the request may write, [*from, *to), and returns whether it is loose. */
+static bool span(const struct ioq_req *r, uint64_t *from, uint64_t *to)
+{
+	struct range outer;
+	bool loose;
+
+	*from = *to = 0;
+	/* Those out of range fail without writing. */
+	if (r->op == IOQ_READ || r->op == IOQ_SYNC || !r->len ||
+	    !range_within(r->off, r->len, INT64_MAX))
+		return false;
+	*from = r->off;
+	*to = r->off + r->len;
+	loose = r->op != IOQ_DISCARD && unaligned(r);
+	if (loose) {
+		outer = range_outer(r->off, r->len, r->file->direct_align);
+		*from = outer.start;
+		*to = range_end(&outer);
+	}
+	if (sets_length(r)) {
+		*from = min_u64(*from, r->file->size);
+		*to = UINT64_MAX;
+		loose = true;
+	}
+	return loose;
+}
+
+bool ioq_must_wait(const struct ioq *q, const struct ioq_req *r)
+{
+	uint64_t from, to;
+	bool loose = span(r, &from, &to);
+	const struct ioq_io *io;
+	unsigned i;
+
+	if (from == to || (!loose && !q->loose))
+		return false;
+	for (i = 0; i < q->depth; i++) {
+		io = &q->slot[i];
+		if (!io->req || io->req->file != r->file || io->from == io->to)
+			continue;
+		/* Two loose ones might both switch the file between direct and buffered. */
+		if ((loose && io->loose) ||
+		    ((loose || io->loose) && from < io->to && io->from < to))
+			return true;
+	}
+	return false;
+}
+
+/* ---- ends ---- */
+
+void ioq_finish(struct ioq *q, struct ioq_io *io)
+{
+	struct ioq_req *r = io->req;
+
+	if (io->loose)
+		q->loose--;
+	if (io->grows)
+		r->file->growing--;
+	if (q->engine->whole)
+		q->engaged--;
+	io->req = NULL;
+	io->next = q->free;
+	q->free = io;
+	q->running--;
+	ioq_list_add(&q->finished, r);
+}
+
+static struct qimg_error *error_of(const struct ioq_req *r, struct qimg_error *own)
+{
+	return r->error ? r->error : own;
+}
+
+static void end_transfer(struct ioq *q, struct ioq_io *io, int code)
+{
+	struct qimg_error own;
+	struct ioq_req *r = io->req;
+	size_t left = r->len - io->done;
+
+	if (r->op == IOQ_WRITE) {
+		file_changed(r->file, r->off, r->len);
+		if (io->done)
+			file_grown(r->file, r->off + io->done);
+	}
+	if (code)
+		file_failed(r->file, r->op == IOQ_WRITE, r->off + io->done, left, code,
+			    error_of(r, &own));
+	else if (r->op == IOQ_READ)
+		memset((char *)r->buf + io->done, 0, left);
+	r->code = code;
+	ioq_finish(q, io);
+}
+
+/*
+ * The kernel tells only one of several syncs at the same time that data was lost: none of them has
+ * succeeded before all have.
+ */
+static void end_sync(struct ioq *q, struct ioq_io *io, int code)
+{
+	struct file *f = io->req->file;
+	struct qimg_error own;
+	unsigned i;
+
+	if (code && !f->sync_error)
+		f->sync_error = code;
+	io->settled = true;
+	for (i = 0; i < q->depth; i++) {
+		io = &q->slot[i];
+		if (io->req && io->req->file == f && io->way == IOQ_DATASYNC && !io->settled)
+			return;
+	}
+	for (i = 0; i < q->depth; i++) {
+		io = &q->slot[i];
+		if (!io->req || io->req->file != f || io->way != IOQ_DATASYNC)
+			continue;
+		io->req->code = f->sync_error;
+		if (f->sync_error)
+			file_sync_failed(f, error_of(io->req, &own));
+		ioq_finish(q, io);
+	}
+}
+
+/* Takes over what a helper's call has learned about the file. */
+static void end_call(struct ioq *q, struct ioq_io *io, int code)
+{
+	struct ioq_req *r = io->req;
+	struct file *f = r->file;
+
+	f->missing |= io->shadow.missing;
+	if (f->direct_align && !io->shadow.direct_align)
+		direct_disable(f, "it refuses direct I/O");
+	if (r->op != IOQ_READ) {
+		file_changed(f, r->off, r->len);
+		file_grown(f, io->shadow.size);
+	}
+	r->code = code;
+	ioq_finish(q, io);
+}
+
+/* ---- starting ---- */
+
+/* What a request asks for, on f, from `done` on. 0, or the errno value, never without one. */
+static int perform(const struct ioq_req *r, struct file *f, size_t done)
+{
+	struct qimg_error own = { .code = 0 }, *e = error_of(r, &own);
+	int ret = -1;
+
+	e->code = 0;
+	switch (r->op) {
+	case IOQ_READ:
+		ret = file_read(f, r->off + done, (char *)r->buf + done, r->len - done, e);
+		break;
+	case IOQ_WRITE:
+		ret = file_write(f, r->off + done, (char *)r->buf + done, r->len - done, e);
+		break;
+	case IOQ_SYNC:
+		ret = file_sync(f, e);
+		break;
+	case IOQ_ZERO:
+		ret = sparse_zero(f, r->off, r->len, r->flags, NULL, e);
+		break;
+	case IOQ_DISCARD:
+		ret = sparse_discard(f, r->off, r->len, e);
+		break;
+	}
+	return !ret ? 0 : e->code ? e->code : EIO;
+}
+
+void ioq_perform(struct ioq_req *r)
+{
+	r->code = perform(r, r->file, 0);
+}
+
+size_t ioq_piece(const struct ioq_io *io)
+{
+	return (size_t)min_u64(io->req->len - io->done, MOST_PIECE);
+}
+
+/* Runs in a helper thread, or in place where there are none. */
+static void help(struct pool_job *job, unsigned worker)
+{
+	struct ioq_io *io = (struct ioq_io *)((char *)job - offsetof(struct ioq_io, job));
+	const struct ioq_req *r = io->req;
+	int fd = r->file->fd;
+	char *at = (char *)r->buf + io->done;
+	off_t off = (off_t)(r->off + io->done);
+
+	(void)worker;
+	switch (io->way) {
+	case IOQ_TRANSFER:
+		io->result = r->op == IOQ_READ ? pread(fd, at, ioq_piece(io), off) :
+			     pwrite(fd, at, ioq_piece(io), off);
+		break;
+	case IOQ_DATASYNC:
+		io->result = fdatasync(fd);
+		break;
+	case IOQ_CALL:
+		io->result = -perform(r, &io->shadow, io->done);
+		return;
+	}
+	if (io->result < 0)
+		io->result = -errno;
+}
+
+void ioq_hand_over(struct ioq *q, struct ioq_io *io)
+{
+	io->helped = true;
+	q->helping++;
+	io->job.run = help;
+	if (ioq_need_helpers(q)) {
+		pool_submit(q->helpers, &io->job);
+		return;
+	}
+	help(&io->job, 0);
+	ioq_advance(q, io, io->result);
+}
+
+/* hook: what the hook said. */
+static void start_call(struct ioq *q, struct ioq_io *io, int hook)
+{
+	io->way = IOQ_CALL;
+	io->shadow = *io->req->file;
+	io->shadow.shadow = true;
+	io->shadow.hook_code = hook;
+	io->shadow.growing = 0;
+	ioq_hand_over(q, io);
+}
+
+static void start_piece(struct ioq *q, struct ioq_io *io)
+{
+	io->helped = false;
+	q->engaged++;
+	if (q->engine->start && q->engine->start(q, io))
+		return;
+	q->engaged--;
+	ioq_hand_over(q, io);
+}
+
+/* Goes on with a transfer after a piece of it. What breaks the rules of O_DIRECT becomes a call. */
+static void next_piece(struct ioq *q, struct ioq_io *io)
+{
+	const struct file *f = io->req->file;
+
+	io->direct = f->direct_align;
+	if (f->direct_align && (unaligned(io->req) || !is_aligned(io->done, f->direct_align)))
+		start_call(q, io, 0);
+	else
+		start_piece(q, io);
+}
+
+static void advance_transfer(struct ioq *q, struct ioq_io *io, ssize_t result)
+{
+	struct ioq_req *r = io->req;
+	int code = result < 0 ? (int)-result : 0;
+
+	if (code == EINVAL && io->direct) {
+		/* Another one may have noticed, too. */
+		if (r->file->direct_align)
+			direct_disable(r->file, "it refuses direct I/O");
+	} else if (code == EAGAIN) {
+		start_call(q, io, 0);
+		return;
+	} else if (code && code != EINTR) {
+		end_transfer(q, io, code);
+		return;
+	}
+	if (!code) {
+		io->done += (size_t)result;
+		/* Direct reads end in the midst of a block only where the file does. */
+		if (io->done == r->len || (r->op == IOQ_READ && (!result || (io->direct &&
+		    !is_aligned(io->done, max_u64(r->file->direct_align, 1)))))) {
+			end_transfer(q, io, 0);
+			return;
+		}
+		if (!result) {
+			end_transfer(q, io, EIO);
+			return;
+		}
+	}
+	next_piece(q, io);
+}
+
+void ioq_advance(struct ioq *q, struct ioq_io *io, ssize_t result)
+{
+	if (io->helped)
+		q->helping--;
+	else
+		q->engaged--;
+	switch (io->way) {
+	case IOQ_TRANSFER:
+		advance_transfer(q, io, result);
+		break;
+	case IOQ_DATASYNC:
+		if (result == -EINTR)
+			start_piece(q, io);
+		else
+			end_sync(q, io, (int)-result);
+		break;
+	case IOQ_CALL:
+		end_call(q, io, (int)-result);
+		break;
+	}
+}
+
+/* A transfer that has passed file_check_change. */
+static void begin_transfer(struct ioq *q, struct ioq_io *io)
+{
+	struct ioq_req *r = io->req;
+	bool write = r->op == IOQ_WRITE;
+	int code;
+
+	io->way = IOQ_TRANSFER;
+	code = file_hook_call(r->file, write ? FILE_OP_WRITE : FILE_OP_READ, r->off,
+			      write ? r->buf : NULL, r->len);
+	if (!code && !range_within(r->off, r->len, INT64_MAX))
+		code = write ? EFBIG : EINVAL;
+	if (code || !r->len) {
+		end_transfer(q, io, code);
+		return;
+	}
+	if (write && r->off + r->len > r->file->size) {
+		io->grows = true;
+		r->file->growing++;
+	}
+	next_piece(q, io);
+}
+
+/* Requests that end at once, or may only be done by the owner: file.c and sparse.c do it all. */
+static bool in_place(const struct ioq_req *r)
+{
+	if (r->op == IOQ_READ)
+		return false;
+	if (r->file->sync_error)
+		return true;
+	if (r->op == IOQ_SYNC)
+		return r->file->flags & FILE_NO_SYNC;
+	return !(r->file->flags & FILE_WRITE) || !r->len || sets_length(r);
+}
+
+/* ZERO, DISCARD. The helper's call gets the answer of the hook in the copy of the file. */
+static void begin_call(struct ioq *q, struct ioq_io *io)
+{
+	struct ioq_req *r = io->req;
+	struct range range = { r->off, r->len };
+	int code = 0;
+
+	if (r->op == IOQ_DISCARD)
+		range = sparse_discard_range(r->file, r->off, r->len);
+	if (range.len)
+		code = file_hook_call(r->file, r->op == IOQ_ZERO ? FILE_OP_ZERO : FILE_OP_PUNCH,
+				      range.start, NULL, range.len);
+	start_call(q, io, code);
+}
+
+static void begin_sync(struct ioq *q, struct ioq_io *io)
+{
+	int code = file_hook_call(io->req->file, FILE_OP_SYNC, 0, NULL, 0);
+
+	io->way = IOQ_DATASYNC;
+	if (code)
+		end_sync(q, io, code);
+	else
+		start_piece(q, io);
+}
+
+void ioq_begin(struct ioq *q, struct ioq_io *io)
+{
+	struct ioq_req *r = io->req;
+
+	io->done = 0;
+	io->way = IOQ_CALL;
+	io->grows = io->settled = io->direct = false;
+	io->loose = span(r, &io->from, &io->to);
+	if (io->loose)
+		q->loose++;
+	if (q->engine->whole) {
+		q->engaged++;
+		q->engine->start(q, io);
+	} else if (in_place(r)) {
+		ioq_perform(r);
+		ioq_finish(q, io);
+	} else if (r->op == IOQ_READ || r->op == IOQ_WRITE) {
+		begin_transfer(q, io);
+	} else if (r->op == IOQ_SYNC) {
+		begin_sync(q, io);
+	} else {
+		begin_call(q, io);
+	}
+}
