@@ -11,6 +11,8 @@
  * writes back the rest of the block, and setting the length of a file could cut off what others have
  * added. Such requests run while nothing else writes there.
  */
+#include "io/ioq_priv.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -19,7 +21,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/range.h"
-#include "io/ioq_priv.h"
 #include "io/sparse.h"
 
 /* One system call moves less than 2 GiB. */

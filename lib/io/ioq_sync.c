@@ -2,10 +2,11 @@
 /*
  * The engine that does one thing after the other, in the order of submission, when it is asked for it.
  */
+#include "io/ioq_priv.h"
+
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "io/ioq_priv.h"
 
 struct list {
 	struct ioq_io *first, **last;
