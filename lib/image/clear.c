@@ -6,166 +6,205 @@
  * format cannot do, are cleared on the host where the image has a place of its own, and written
  * otherwise. What reads as zeros already is left alone.
  */
-#include "image/rw.h"
+#include "image/request_priv.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/range.h"
-#include "io/ioq.h"
 #include "io/sparse.h"
 
-static int write_zeros(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_error *e)
+/* The range is c->at to c->end. on_host: a run of the image's own may be cleared where it is. */
+static int clear(struct request *r, struct clearer *c)
 {
-	static const uint8_t zeros[64 * KIB];
-	size_t n;
-
-	for (; len; off += n, len -= n) {
-		n = min_u64(sizeof(zeros), len);
-		if (rw_write(img, off, zeros, n, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* on_host: a run of img's own may be cleared where it is. */
-static int clear(struct qimg_image *img, uint64_t off, uint64_t len, bool on_host, unsigned flags,
-		 struct qimg_error *e)
-{
-	unsigned how = flags & QIMG_ZERO_UNMAP ? SPARSE_UNMAP : 0;
+	struct qimg_error *e = &r->io->error;
 	struct extent x;
+	int rc;
 
-	for (uint64_t end = off + len; off < end; off += x.len) {
-		if (image_map_chain(img, off, end - off, &x, NULL, e) < 0)
-			return -1;
+	while (!r->failed && (c->writing || c->at < c->end)) {
+		struct transfer_spec t = { .op = IOQ_ZERO, .grace = r->img };
+
+		if (c->writing) {
+			rc = writer_step(r, &r->writer);
+			if (rc != 0)
+				return rc;
+			c->writing = false;
+			continue;
+		}
+		if (r->pending >= PENDING_MAX)
+			return STEP_WAIT;
+		rc = image_map_chain(r->img, c->at, c->end - c->at, &x, turn_waits(r), e);
+		rc = turn_answer(r, rc, e);
+		if (rc != 0)
+			return rc;
+		c->at += x.len;
 		if (x.kind == EXTENT_HOLE || x.kind == EXTENT_ZERO)
 			continue;
-		if (on_host && x.kind == EXTENT_DATA && x.image == img && x.writable) {
-			if (rw_host_zero(img, x.file, x.host, x.len, how, e) < 0)
+		if (c->on_host && x.kind == EXTENT_DATA && x.image == r->img && x.writable) {
+			t.file = x.file;
+			t.off = x.host;
+			t.len = x.len;
+			t.flags = r->flags & QIMG_ZERO_UNMAP ? SPARSE_UNMAP : 0;
+			if (transfer_start(r, &t) < 0)
 				return -1;
-		} else if (write_zeros(img, off, x.len, e) < 0) {
-			return -1;
+		} else {
+			writer_init(&r->writer, x.start, x.len, NULL);
+			c->writing = true;
 		}
 	}
 	return 0;
-}
-
-int clear_by_writing(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_error *e)
-{
-	return clear(img, off, len, false, 0, e);
 }
 
 /* The part of the range in whole units; the end of the image counts as the end of a unit. */
-static struct range whole_units(const struct qimg_image *img, uint64_t off, uint64_t len,
-				uint64_t unit)
+static struct range whole_units(const struct request *r, uint64_t unit)
 {
-	uint64_t end = off + len, start;
+	uint64_t end = r->off + r->len, start;
 
-	if (!round_up_checked(off, unit, &start))
-		return (struct range){ .start = off };
-	if (end != img->size)
+	if (!round_up_checked(r->off, unit, &start))
+		return (struct range){ .start = r->off };
+	if (end != r->img->size)
 		end = round_down(end, unit);
 	if (start >= end)
-		return (struct range){ .start = off };
+		return (struct range){ .start = r->off };
 	return (struct range){ .start = start, .len = end - start };
 }
 
-static int zero_units(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flags,
-		      struct qimg_error *e)
+static int no_progress(const struct request *r, uint64_t off)
 {
-	unsigned map_flags = flags & QIMG_ZERO_UNMAP ? MAP_UNMAP : 0;
-	uint64_t did;
+	return error_set(&r->io->error, EIO, "'%s': zeroing at 0x%" PRIx64 " made no progress",
+			 r->img->name, off);
+}
 
-	if (!img->driver->zero)
-		return clear(img, off, len, true, flags, e);
-	for (; len; off += did, len -= did) {
-		did = 0;
-		if (img->driver->zero(img, off, len, map_flags, &did, NULL, e) == 0) {
-			if (did == 0 || did > len)
-				return error_set(e, EIO, "'%s': zeroing at 0x%" PRIx64 " made no progress",
-						 img->name, off);
+/* Whole units, from r->reader.at on: what the format cannot do is cleared. */
+static int zero_units(struct request *r, struct reader *units)
+{
+	unsigned flags = r->flags & QIMG_ZERO_UNMAP ? MAP_UNMAP : 0;
+	const struct driver *d = r->img->driver;
+	struct qimg_error *e = &r->io->error;
+	int rc;
+
+	while (!r->failed) {
+		uint64_t did = 0, len = units->end - units->at;
+
+		rc = clear(r, &r->clearer);
+		if (rc != 0 || len == 0)
+			return rc;
+		if (!d->zero) {
+			r->clearer = (struct clearer){ units->at, units->end, true, false };
+			units->at = units->end;
 			continue;
 		}
-		if (e->code != ENOTSUP)
-			return -1;
-		if (did == 0 || did > len)
+		rc = d->zero(r->img, units->at, len, flags, &did, turn_waits(r), e);
+		rc = turn_answer(r, rc, e);
+		if (rc == STEP_WAIT || (rc < 0 && e->code != ENOTSUP))
+			return rc;
+		if (did == 0 || did > len) {
+			if (rc == 0)
+				return no_progress(r, units->at);
 			did = len;
-		if (clear(img, off, did, true, flags, e) < 0)
-			return -1;
+		}
+		if (rc < 0)
+			r->clearer = (struct clearer){ units->at, units->at + did, true, false };
+		units->at += did;
 	}
 	return 0;
 }
 
-int qimg_zero(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flags,
-	      struct qimg_error *e)
+/* The part before the whole units, the units, the part behind. */
+int clear_zero_step(struct request *r)
 {
-	struct range r;
-	uint64_t end;
+	struct range in = whole_units(r, r->img->grain);
+	uint64_t end = r->off + r->len, in_end = in.start + in.len;
+	int rc;
 
-	if (rw_change_begin(img, off, NULL, len, e) < 0)
-		return -1;
-	r = whole_units(img, off, len, img->grain);
-	end = r.start + r.len;
-	if (r.len == 0) {
-		if (clear(img, off, len, false, flags, e) < 0)
-			return -1;
-		return rw_change_end(img, e);
+	for (; !r->failed; r->part++) {
+		switch (r->part) {
+		case 0:
+			r->clearer = (struct clearer){ r->off, in.len ? in.start : end, false, false };
+			r->reader = (struct reader){ .at = in.start, .end = in_end };
+			break;
+		case 1:
+			rc = clear(r, &r->clearer);
+			if (rc != 0 || !in.len)
+				return rc;
+			break;
+		case 2:
+			rc = zero_units(r, &r->reader);
+			if (rc != 0)
+				return rc;
+			r->clearer = (struct clearer){ in_end, end, false, false };
+			break;
+		default:
+			return clear(r, &r->clearer);
+		}
 	}
-	if (clear(img, off, r.start - off, false, flags, e) < 0 ||
-	    zero_units(img, r.start, r.len, flags, e) < 0 ||
-	    clear(img, end, off + len - end, false, flags, e) < 0)
-		return -1;
-	return rw_change_end(img, e);
+	return 0;
+}
+
+int clear_write_step(struct request *r)
+{
+	if (r->part++ == 0)
+		r->clearer = (struct clearer){ r->off, r->off + r->len, false, false };
+	return clear(r, &r->clearer);
 }
 
 /* For formats without clusters: what is in place is given back on the host. */
-static int discard_on_host(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_error *e)
+static int discard_on_host(struct request *r)
 {
-	struct ioq *q = image_queue(img, e);
+	struct qimg_error *e = &r->io->error;
+	struct reader *units = &r->reader;
 	struct extent x;
+	int rc;
 
-	if (!q)
-		return -1;
-	for (uint64_t end = off + len; off < end; off += x.len) {
-		struct ioq_req req = { .op = IOQ_DISCARD };
+	while (units->at < units->end && !r->failed) {
+		struct transfer_spec t = { .op = IOQ_DISCARD, .grace = r->img };
 
-		if (image_map(img, off, end - off, &x, NULL, e) < 0)
-			return -1;
+		if (r->pending >= PENDING_MAX)
+			return STEP_WAIT;
+		rc = image_map(r->img, units->at, units->end - units->at, &x, turn_waits(r), e);
+		rc = turn_answer(r, rc, e);
+		if (rc != 0)
+			return rc;
+		units->at += x.len;
 		if (x.kind != EXTENT_DATA || !x.writable)
 			continue;
-		req.file = x.file;
-		req.off = x.host;
-		req.len = x.len;
-		if (ioq_run(q, &req, e) < 0)
+		t.file = x.file;
+		t.off = x.host;
+		t.len = x.len;
+		if (transfer_start(r, &t) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int qimg_discard(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_error *e)
+int clear_discard_step(struct request *r)
 {
-	uint64_t did;
-	struct range r;
+	const struct driver *d = r->img->driver;
+	struct qimg_error *e = &r->io->error;
+	struct reader *units = &r->reader;
+	int rc;
 
-	if (rw_change_begin(img, off, NULL, len, e) < 0)
-		return -1;
-	if (!(img->flags & QIMG_OPEN_UNMAP))
+	if (!(r->img->flags & QIMG_OPEN_UNMAP))
 		return 0;
-	r = whole_units(img, off, len, max_u64(img->cluster_size, img->grain));
-	if (!img->driver->discard) {
-		if (discard_on_host(img, r.start, r.len, e) < 0)
-			return -1;
-		return rw_change_end(img, e);
+	if (r->part == 0) {
+		struct range in = whole_units(r, max_u64(r->img->cluster_size, r->img->grain));
+
+		*units = (struct reader){ .at = in.start, .end = in.start + in.len };
+		r->part = 1;
 	}
-	for (; r.len; r.start += did, r.len -= did) {
-		did = 0;
-		if (img->driver->discard(img, r.start, r.len, &did, NULL, e) < 0)
-			return -1;
-		if (did == 0 || did > r.len)
-			break;	/* the format gives nothing of the rest back: it is only a hint */
+	if (!d->discard)
+		return discard_on_host(r);
+	while (units->at < units->end) {
+		uint64_t did = 0, len = units->end - units->at;
+
+		rc = d->discard(r->img, units->at, len, &did, turn_waits(r), e);
+		rc = turn_answer(r, rc, e);
+		if (rc != 0)
+			return rc;
+		/* No progress: the format gives nothing of the rest back. It is only a hint. */
+		units->at += did == 0 || did > len ? len : did;
 	}
-	return rw_change_end(img, e);
+	return 0;
 }

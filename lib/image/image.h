@@ -5,8 +5,8 @@
 
 #include "image/driver.h"
 
-struct ioq;
-struct inflated;
+struct loop;
+struct requests;
 
 /* How the surroundings of a partial write that read as zeros get to be zeros on the host. */
 enum cow_zero {
@@ -32,8 +32,6 @@ struct qimg_image {
 	const struct driver *driver;
 	void *state;			/* the driver's, driver->state_size bytes */
 	struct file *file;		/* the image file itself */
-	struct ioq *queue;		/* guest data of the whole chain goes through the queue of the
-					 * image asked; NULL until needed: see image_queue */
 	char *name;			/* as given at open, for messages */
 	char *filename;			/* the path opened: what relative names are resolved against */
 	unsigned flags;			/* QIMG_OPEN_* */
@@ -58,8 +56,10 @@ struct qimg_image {
 	enum detect_zeroes detect_zeroes;
 	bool no_backing;		/* asked for by options or flags */
 	struct qimg_opts *backing_opts;	/* "backing.*", until the backing file is open */
-	struct inflated *inflated;	/* the compressed cluster read last: see packed.c */
-	uint8_t *scratch;		/* RW_SCRATCH bytes, allocated when first needed: see cow.c */
+	const char *aio;		/* open option: the engine. NULL: one without threads */
+	struct loop *loop;		/* given by image_set_loop, or NULL */
+	struct requests *requests;	/* shared with the chain, NULL until needed: see requests.c */
+	struct qimg_io *failed;		/* submitted when that could not be made */
 };
 
 /*
@@ -68,8 +68,6 @@ struct qimg_image {
  */
 int image_open_file(struct qimg_image **img, struct file *f, const char *name, const char *format,
 		    const struct qimg_opts *opts, unsigned flags, bool locked, struct qimg_error *e);
-/* The queue that I/O on guest data of img and its chain goes through, made on first use. NULL: error. */
-struct ioq *image_queue(struct qimg_image *img, struct qimg_error *e);
 /* Opens the backing files below img, down to the end of the chain; none where img names none. */
 int chain_open(struct qimg_image *img, struct qimg_error *e);
 /* What chain_open calls for each: opens path (a resolved reference) without what is below it. */
@@ -101,20 +99,14 @@ int image_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent 
 int image_map_chain(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x,
 		    struct wait *w, struct qimg_error *e);
 
-/*
- * Guest data of a PACKED run: len bytes from x->start on. The inflated cluster is kept in img, the image
- * whose queue reads, until packed_forget.
- */
-int packed_read(struct qimg_image *img, const struct extent *x, void *buf, size_t len,
-		struct qimg_error *e);
-void packed_forget(struct qimg_image *img);	/* to be called before img changes */
-void packed_free(struct qimg_image *img);
+/* Forgets what was kept of compressed clusters; to be called before img changes. */
+void packed_forget(struct qimg_image *img);
 
 /*
  * All of [off, off+len) reads as zeros as far as metadata tells. The range may reach beyond the end
- * of the image.
+ * of the image. w may be NULL.
  */
-int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero,
+int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero, struct wait *w,
 		  struct qimg_error *e);
 
 /* Compression and decompression. A context holds reusable state; one thread at a time may use it. */

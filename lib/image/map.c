@@ -62,15 +62,17 @@ int image_map_chain(struct qimg_image *img, uint64_t off, uint64_t len, struct e
 	}
 }
 
-int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero,
+int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero, struct wait *w,
 		  struct qimg_error *e)
 {
 	struct range r = range_clip(off, len, 0, img->size);
 	struct extent x;
 
 	for (uint64_t at = r.start, end = r.start + r.len; at < end; at += x.len) {
-		if (image_map_chain(img, at, end - at, &x, NULL, e) != 0)
-			return -1;
+		int rc = image_map_chain(img, at, end - at, &x, w, e);
+
+		if (rc != 0)
+			return rc;
 		if (x.kind == EXTENT_DATA || x.kind == EXTENT_PACKED) {
 			*zero = false;
 			return 0;

@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "base/opts.h"
 #include "image/options.h"
+#include "image/request_priv.h"
 #include "io/file.h"
-#include "io/ioq.h"
 #include "io/lock.h"
 
 static unsigned file_flags(unsigned flags)
@@ -39,9 +39,7 @@ void image_free(struct qimg_image *img)
 {
 	if (!img)
 		return;
-	packed_free(img);
-	free(img->scratch);
-	ioq_free(img->queue);
+	requests_put(img);
 	qimg_opts_free(img->backing_opts);
 	file_close(img->file);
 	free(img->state);
@@ -50,13 +48,6 @@ void image_free(struct qimg_image *img)
 	free(img->backing_name);
 	free(img->backing_format);
 	free(img);
-}
-
-struct ioq *image_queue(struct qimg_image *img, struct qimg_error *e)
-{
-	if (!img->queue && ioq_new(&img->queue, "sync", 1, e) < 0)
-		img->queue = NULL;
-	return img->queue;
 }
 
 static const struct driver *find_driver(struct qimg_image *img, struct file *f, const char *format,
@@ -115,6 +106,7 @@ static int open_with(struct qimg_image **out, struct file *f, const char *name,
 	img->flags = o->flags;
 	img->cow_zero = o->cow_zero;
 	img->detect_zeroes = o->detect_zeroes;
+	img->aio = o->aio;
 	img->no_backing = o->no_backing || (o->flags & QIMG_OPEN_NO_BACKING);
 	if (!locked && !o->no_lock && lock_set(f, lock_wanted(o->flags), e) < 0)
 		goto fail;
@@ -214,7 +206,8 @@ int qimg_open(struct qimg_image **img, const char *name, const char *format,
 {
 	if (image_open_one(img, name, format, opts, flags, e) < 0)
 		return -1;
-	if (chain_open(*img, e) < 0) {
+	/* An engine that was asked for and does not work here is noticed at once. */
+	if (chain_open(*img, e) < 0 || ((*img)->aio && !image_loop(*img, e))) {
 		struct qimg_error ignored;
 
 		qimg_close(*img, &ignored);
@@ -226,8 +219,12 @@ int qimg_open(struct qimg_image **img, const char *name, const char *format,
 
 int qimg_close(struct qimg_image *img, struct qimg_error *e)
 {
-	int rc = img ? finish(img, e) : 0;
+	int rc;
 
+	if (!img)
+		return 0;
+	requests_drain(img);
+	rc = finish(img, e);
 	while (img) {
 		struct qimg_image *below = img->backing;
 

@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "base/opts.h"
 
-static const char *const aio_values[] = { "threads", "native", "io_uring", NULL };
+static const char *const aio_values[] = { "threads", "native", "io_uring", "sync", NULL };
 static const char *const locking_values[] = { "off", "on", "auto", NULL };
 static const char *const discard_values[] = { "ignore", "off", "unmap", "on", NULL };
 static const char *const detect_values[] = { "off", "on", "unmap", NULL };
@@ -76,7 +76,7 @@ static int take_common(struct open_options *o, const char *prefix, struct qimg_e
 		{ "force-share", QIMG_OPEN_SHARE },
 	};
 	bool read_only = false, auto_read_only = false;
-	unsigned discard = 0, unused = 0;
+	unsigned discard = 0, aio = 0;
 	char key[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
@@ -103,9 +103,13 @@ static int take_common(struct open_options *o, const char *prefix, struct qimg_e
 	/* Names for other parts of a running virtual machine to refer to: nothing refers to them here. */
 	snprintf(key, sizeof(key), "%snode-name", prefix);
 	opts_remove(o->rest, key);
-	/* Which engine moves the data changes no result. */
 	snprintf(key, sizeof(key), "%saio", prefix);
-	return take_choice(o->rest, key, aio_values, &unused, e);
+	if (!qimg_opts_get(o->rest, key))
+		return 0;
+	if (take_choice(o->rest, key, aio_values, &aio, e) < 0)
+		return -1;
+	o->aio = aio_values[aio];
+	return 0;
 }
 
 static int take_file(struct open_options *o, struct qimg_error *e)
@@ -219,6 +223,11 @@ int options_read(struct open_options *o, const char *name, bool plain, const str
 	if ((o->flags & QIMG_OPEN_SHARE) && (o->flags & QIMG_OPEN_WRITE)) {
 		error_set(e, EINVAL, "An image cannot be opened for writing without locks "
 			  "('force-share' is for reading)");
+		goto fail;
+	}
+	if (o->aio && !strcmp(o->aio, "native") && !(o->flags & QIMG_OPEN_DIRECT)) {
+		error_set(e, EINVAL, "Option 'aio=native' needs 'cache.direct=on' (cache mode 'none' or "
+			  "'directsync'), which is not given");
 		goto fail;
 	}
 	if (!o->filename) {

@@ -13,6 +13,7 @@ struct open_options {
 	bool no_lock;			/* of the image file; files of other images have options of their own */
 	enum cow_zero cow_zero;
 	enum detect_zeroes detect_zeroes;
+	const char *aio;		/* NULL: not given */
 	struct qimg_opts *backing;	/* "backing.*" without the prefix, or NULL */
 	struct qimg_opts *rest;		/* the format's */
 };

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "image/request_priv.h"
 #include "io/file.h"
 
 /* By metadata alone: writing zeros over terabytes of backing file is nothing a resize may do. */
@@ -27,7 +28,7 @@ static int hide_backing(struct qimg_image *img, uint64_t off, uint64_t len, stru
 			return -1;
 		if (did == 0 || did > len)
 			did = len;
-		if (image_is_zero(img, off, did, &zero, e) < 0)
+		if (image_is_zero(img, off, did, &zero, NULL, e) < 0)
 			return -1;
 		if (!zero)
 			return error_set(e, ENOTSUP, "'%s' cannot grow over its longer backing file '%s', whose "
@@ -45,7 +46,7 @@ static int clear_behind(struct qimg_image *img, uint64_t old, struct qimg_error 
 		return 0;
 	if (img->cluster_size)
 		edge = min_u64(round_up(old, img->cluster_size), img->size);
-	if (edge > old && clear_by_writing(img, old, edge - old, e) < 0)
+	if (edge > old && rw_clear(img, old, edge - old, e) < 0)
 		return -1;
 	return below > edge ? hide_backing(img, edge, below - edge, e) : 0;
 }
@@ -67,6 +68,7 @@ int qimg_resize(struct qimg_image *img, uint64_t size, const char *preallocation
 		if (size == old)
 			return 0;
 	}
+	requests_drain(img);
 	packed_forget(img);
 	if (img->driver->resize(img, size, preallocation ? preallocation : "off", e) < 0)
 		return -1;
@@ -76,5 +78,5 @@ int qimg_resize(struct qimg_image *img, uint64_t size, const char *preallocation
 		img->driver->resize(img, old, "off", &ignored);
 		return -1;
 	}
-	return rw_change_end(img, e);
+	return img->flags & QIMG_OPEN_WRITETHROUGH ? qimg_flush(img, e) : 0;
 }
