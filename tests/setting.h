@@ -26,6 +26,7 @@ struct setting {
 	bool packed;		/* some clusters are compressed, and the program compresses, too */
 	bool empty;		/* starts with nothing allocated */
 	bool resize;		/* the program makes the image grow */
+	bool tight;		/* filled up to where the refcount table has to grow */
 	uint64_t size;
 };
 
