@@ -63,7 +63,7 @@ void cache_close(struct cache *c)
 {
 	if (!c)
 		return;
-	for (uint32_t i = 0; i < c->used; i++)
+	for (uint32_t i = 0; c->slot && i < c->used; i++)
 		free(c->slot[i].data);
 	free(c->slot);
 	free(c->bucket);
