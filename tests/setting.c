@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define KIB UINT64_C(1024)
+#define STAMP_MASK UINT64_C(0x00ffffffffffffff)
 
 const struct setting settings[] = {
 	{ "v3-4k", 3, 12, 4, .size = 640 * KIB },
@@ -79,16 +80,23 @@ bool random_chance(uint64_t *seed, unsigned percent)
 	return random_below(seed, 100) < percent;
 }
 
-/* Eight bytes: the place in the sector in the top byte, the stamp below. Never all zeros. */
-static uint64_t stamp_word(uint64_t stamp, unsigned index)
+/*
+ * Eight bytes of a sector: the stamp and the number of the sector first, then some noise, so that it
+ * compresses to a half and not to nothing, then the stamp again. The place is in the top byte.
+ */
+static uint64_t stamp_word(uint64_t stamp, uint64_t sector, unsigned index)
 {
-	return (uint64_t)(index + 1) << 56 | (stamp & UINT64_C(0x00ffffffffffffff));
+	uint64_t noise = stamp << 32 ^ sector << 8 ^ index;
+
+	if (index >= 2 && index < 28)
+		return random_next(&noise);
+	return (uint64_t)(index + 1) << 56 | (index == 1 ? sector : stamp & STAMP_MASK);
 }
 
 void stamp_fill(uint8_t *buf, uint64_t off, uint64_t len, uint64_t stamp)
 {
 	while (len) {
-		uint64_t word = stamp_word(stamp, off % SECTOR / 8), at = off % 8;
+		uint64_t word = stamp_word(stamp, off / SECTOR, off % SECTOR / 8), at = off % 8;
 		uint64_t n = 8 - at < len ? 8 - at : len;
 
 		memcpy(buf, (uint8_t *)&word + at, n);
@@ -102,13 +110,13 @@ uint64_t stamp_read(const uint8_t *sector)
 {
 	static const uint8_t zeros[SECTOR];
 	uint8_t want[SECTOR];
-	uint64_t word;
+	uint64_t word[2];
 
 	if (!memcmp(sector, zeros, SECTOR))
 		return 0;
-	memcpy(&word, sector, 8);
-	stamp_fill(want, 0, SECTOR, word);
-	return memcmp(sector, want, SECTOR) ? UINT64_MAX : word & UINT64_C(0x00ffffffffffffff);
+	memcpy(word, sector, sizeof(word));
+	stamp_fill(want, (word[1] & STAMP_MASK) * SECTOR, SECTOR, word[0]);
+	return memcmp(sector, want, SECTOR) ? UINT64_MAX : word[0] & STAMP_MASK;
 }
 
 static void *must(void *p)
