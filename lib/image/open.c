@@ -124,8 +124,8 @@ static int open_with(struct qimg_image **out, struct file *f, const char *name,
 	if (!img->driver)
 		goto fail;
 	/* Of a raw image nothing is read: it can be described while a guest writes to it. */
-	if (!locked && lock_wanted(o->flags) == LOCK_LOOK && img->driver != &raw_driver &&
-	    lock_set(f, LOCK_READ, e) < 0)
+	if (!locked && !o->no_lock && lock_wanted(o->flags) == LOCK_LOOK &&
+	    img->driver != &raw_driver && lock_set(f, LOCK_READ, e) < 0)
 		goto fail;
 	if ((o->flags & QIMG_OPEN_WRITE) && !(img->driver->caps & DRIVER_WRITE)) {
 		error_set(e, ENOTSUP, "Format '%s' cannot be written", img->driver->name);
