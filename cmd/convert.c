@@ -10,7 +10,7 @@
 #include "open.h"
 #include "ui.h"
 
-enum { TARGET_IS_ZERO = 256, NO_SYNC, NO_CLOBBER };
+enum { TARGET_IS_ZERO = 256, TARGET_IMAGE_OPTS, NO_SYNC, NO_CLOBBER };
 
 static const struct opt options[] = {
 	{ .id = 'f', .letter = 'f', .name = "source-format", .aliases = "format", .kind = OPT_FORMAT,
@@ -42,6 +42,8 @@ static const struct opt options[] = {
 	{ .id = 'T', .letter = 'T', .name = "source-cache", .kind = OPT_CACHE, .arg = "CACHE",
 	  .help = "Cache mode of the sources (default: writeback)" },
 	OPEN_OPT_IMAGE_OPTS,
+	{ .id = TARGET_IMAGE_OPTS, .name = "target-image-opts",
+	  .help = "With -n: TARGET is such a list, too" },
 	OPEN_OPT_SHARE,
 	{ .id = NO_SYNC, .name = "no-sync",
 	  .help = "Do not wait until the target is on stable storage" },
@@ -117,16 +119,6 @@ static int open_sources(const struct args *a, struct qimg_image **sources, size_
 	return 0;
 }
 
-static int set(struct qimg_opts *opts, const char *key, const char *value)
-{
-	struct qimg_error e;
-
-	if (!value || !qimg_opts_set(opts, key, value, &e))
-		return 0;
-	ui_error("%s", e.msg);
-	return -1;
-}
-
 /* Options that exclude or need each other, as far as the library does not know of them. */
 static int check_options(const struct args *a)
 {
@@ -144,6 +136,10 @@ static int check_options(const struct args *a)
 	}
 	if (args_has(a, 'n') && args_has(a, 'o')) {
 		ui_error("-o has no effect on an existing target: leave it out, or leave out -n");
+		return -1;
+	}
+	if (args_has(a, TARGET_IMAGE_OPTS) && (!args_has(a, 'n') || args_has(a, 'O'))) {
+		ui_error("--target-image-opts describes an existing image: it needs -n and excludes -O");
 		return -1;
 	}
 	return 0;
@@ -171,7 +167,8 @@ static unsigned convert_flags(const struct args *a)
 
 static int convert(const struct args *a, const struct qimg_opts *opts, struct qimg_image **sources)
 {
-	const char *cache = args_text(a, 't');
+	const char *cache = args_text(a, 't'), *target = a->operands[a->operand_count - 1];
+	struct qimg_opts *target_opts = NULL;
 	struct qimg_progress progress = { .report = ui_progress_report };
 	struct qimg_convert c;
 	struct qimg_error e;
@@ -187,8 +184,17 @@ static int convert(const struct args *a, const struct qimg_opts *opts, struct qi
 		goto out;
 	c.sources = sources;
 	c.source_count = count;
-	c.target = a->operands[a->operand_count - 1];
-	c.target_format = args_has(a, 'O') ? args_text(a, 'O') : "raw";
+	if (args_has(a, TARGET_IMAGE_OPTS)) {
+		target_opts = open_options(target, &e);
+		if (!target_opts) {
+			ui_error("%s", e.msg);
+			goto out;
+		}
+		c.open_opts = target_opts;
+	} else {
+		c.target = target;
+		c.target_format = args_has(a, 'O') ? args_text(a, 'O') : "raw";
+	}
 	c.create_opts = opts;
 	c.flags = convert_flags(a);
 	if (args_has(a, 'S'))
@@ -201,9 +207,10 @@ static int convert(const struct args *a, const struct qimg_opts *opts, struct qi
 	ui_progress_end(!ret);
 	if (ret) {
 		ui_error("%s", e.msg);
-		createopts_suggest_format(&convert_command, a, 'B', opts, c.target);
+		createopts_suggest_format(&convert_command, a, 'B', opts, target);
 	}
 out:
+	qimg_opts_free(target_opts);
 	if (close_all(sources, count))
 		ret = -1;
 	return ret;
@@ -226,9 +233,9 @@ static int run(const struct args *a)
 	} else if (!ret) {
 		ret = check_options(a);
 		if (!ret)
-			ret = set(opts, "backing_file", args_text(a, 'B'));
+			ret = createopts_set(opts, "backing_file", args_text(a, 'B'));
 		if (!ret)
-			ret = set(opts, "backing_fmt", args_text(a, 'F'));
+			ret = createopts_set(opts, "backing_fmt", args_text(a, 'F'));
 		sources = calloc(a->operand_count, sizeof(*sources));
 		if (!ret && !sources) {
 			ui_error("Out of memory");

@@ -28,16 +28,6 @@ static const struct opt options[] = {
 	{ 0 }
 };
 
-static int set(struct qimg_opts *opts, const char *key, const char *value)
-{
-	struct qimg_error e;
-
-	if (!value || !qimg_opts_set(opts, key, value, &e))
-		return 0;
-	ui_error("%s", e.msg);
-	return -1;
-}
-
 static int set_size(struct qimg_opts *opts, const char *file, const char *text)
 {
 	struct qimg_error e;
@@ -60,7 +50,7 @@ static int set_size(struct qimg_opts *opts, const char *file, const char *text)
 		ui_error("%s: The image size must be specified only once", file);
 		return -1;
 	}
-	return set(opts, "size", text);
+	return createopts_set(opts, "size", text);
 }
 
 static int create(const struct args *a, const char *format, const struct qimg_opts *opts)
@@ -112,9 +102,9 @@ static int run(const struct args *a)
 		opt_see_help(&create_command);
 		ret = -1;
 	} else if (!ret) {
-		ret = set(opts, "backing_file", args_text(a, 'b'));
+		ret = createopts_set(opts, "backing_file", args_text(a, 'b'));
 		if (!ret)
-			ret = set(opts, "backing_fmt", args_text(a, 'F'));
+			ret = createopts_set(opts, "backing_fmt", args_text(a, 'F'));
 		if (!ret)
 			ret = set_size(opts, file, size);
 		if (!ret)

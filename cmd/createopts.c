@@ -46,6 +46,16 @@ int createopts_read(const struct args *a, int id, struct qimg_opts **opts)
 	return 0;
 }
 
+int createopts_set(struct qimg_opts *opts, const char *key, const char *value)
+{
+	struct qimg_error e;
+
+	if (!value || !qimg_opts_set(opts, key, value, &e))
+		return 0;
+	ui_error("%s", e.msg);
+	return -1;
+}
+
 /* Options that every format passes on to the file the image is in: for raw all but the size. */
 static bool belongs_to_file(const char *format, const char *name)
 {

@@ -10,6 +10,8 @@
  * Returns 0; 1 when one of them asks for help; -1 after a message.
  */
 int createopts_read(const struct args *a, int id, struct qimg_opts **opts);
+/* Sets one more option; value NULL: leaves it. -1 after a message. */
+int createopts_set(struct qimg_opts *opts, const char *key, const char *value);
 /*
  * Prints the creation options of a format; with_file: those of the file below it, too.
  * 0, or -1 after a message when there is no such format.

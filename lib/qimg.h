@@ -287,7 +287,7 @@ enum {					/* flags of struct qimg_convert */
 struct qimg_convert {
 	struct qimg_image *const *sources;	/* concatenated; opened and closed by the caller */
 	size_t source_count;
-	const char *target;
+	const char *target;			/* NULL with NO_CREATE: open_opts have file.filename */
 	const char *target_format;		/* NULL: "raw"; with NO_CREATE NULL means probe */
 	const struct qimg_opts *create_opts;	/* or NULL; backing_file and backing_fmt in there */
 	const struct qimg_opts *open_opts;	/* of the target, or NULL */

@@ -151,3 +151,23 @@ filled() { # FILE BYTES: of 0xff
 	kept u.qcow2 qimg convert -n -B base.qcow2 -F qcow2 -O qcow2 s.qcow2 u.qcow2
 	says 'base.qcow2'
 }
+
+@test '--image-opts and --target-image-opts' {
+	source_image
+	qemu-img create -q -f qcow2 t.qcow2 4M
+	qimg convert -n --image-opts --target-image-opts driver=qcow2,file.filename=s.qcow2 \
+		driver=qcow2,file.filename=t.qcow2,lazy-refcounts=on
+	is_clean t.qcow2
+	same qcow2 s.qcow2 qcow2 t.qcow2
+	kept t.qcow2 qimg convert -n --target-image-opts t.qcow2 driver=qcow2,file.filename=t.qcow2
+	kept t.qcow2 qimg convert -n -O qcow2 --target-image-opts s.qcow2 driver=qcow2,file.filename=t.qcow2
+	kept t.qcow2 qimg convert --target-image-opts s.qcow2 driver=qcow2,file.filename=t.qcow2
+	kept t.qcow2 qimg convert -n --target-image-opts s.qcow2 driver=qcow2
+	says file.filename
+	kept t.qcow2 qimg convert -n --target-image-opts s.qcow2 driver=qcow2,file.filename=t.qcow2,nonsense=1
+	says nonsense
+	# the name of the driver may be left out
+	qimg convert -n --target-image-opts s.qcow2 file.filename=t.qcow2
+	is_clean t.qcow2
+	same qcow2 s.qcow2 qcow2 t.qcow2
+}

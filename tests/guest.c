@@ -171,7 +171,7 @@ bool guest_allowed(const struct guest *g, size_t event, unsigned floor, uint64_t
 		for (unsigned j = 0; j < SECTOR && v->from <= event; j++)
 			known[j] |= v->bytes[j] == bytes[j];
 	}
-	return !memchr(known, false, SECTOR);
+	return !memchr(known, 0, SECTOR);
 }
 
 bool guest_is_old(const struct guest *g, uint64_t sector, const uint8_t *bytes)

@@ -89,6 +89,7 @@ refused() { # OPTIONS PART...
 	[ "$status" -ne 0 ]
 	contains "$output" lock
 	qio -r -f qcow2 -o file.locking=off -c 'read -P 5 0 512' a.qcow2
+	qimg info --image-opts driver=qcow2,file.filename=a.qcow2,file.locking=off
 	qio -f raw -o file.locking=off -c 'write -P 0x51 0 1' a.qcow2
 	exec 7>&-
 	wait

@@ -79,3 +79,15 @@ limits() {
 		limits refused out qimg convert -f qcow2 -O raw bad out || fail "$size bytes"
 	done
 }
+
+@test "a refcount table without the entry for the clusters in use" {
+	limits qimg create -q -f qcow2 bad 64M
+	qio -c 'write -P 5 0 1M' bad >/dev/null
+	poke bad 65536 0000000000000000
+	limits fails qio -f qcow2 -c 'write -P 6 2M 64k' bad
+	says 'header is there'
+	qio -f qcow2 -r -c 'read -P 5 0 1M' bad >/dev/null
+	# marked corrupt, and nothing but that
+	equal "$(peek bad 0 8)" 514649fb00000003
+	equal "$(peek bad 72 8)" 0000000000000002
+}

@@ -194,7 +194,8 @@ static bool op_discard(struct program *p, uint64_t off, uint64_t len, struct qim
 
 static bool op_resize(struct program *p, struct qimg_error *e)
 {
-	uint64_t size = p->guest.size + (1 + random_below(&p->seed, 200)) * SECTOR;
+	uint64_t most = random_chance(&p->seed, 10) ? 2000 : 200;
+	uint64_t size = p->guest.size + (1 + random_below(&p->seed, most)) * SECTOR;
 
 	snprintf(p->last, sizeof(p->last), "resize to %" PRIu64, size);
 	guest_resize(&p->guest, *p->clock, size);

@@ -401,6 +401,7 @@ static bool do_info(int argc, char **argv)
 	struct qimg_value *v;
 	struct qimg_error e;
 	char *text;
+	bool done;
 
 	(void)argc, (void)argv;
 	if (qimg_info(img, &v, &e) < 0) {
@@ -408,10 +409,11 @@ static bool do_info(int argc, char **argv)
 		return false;
 	}
 	text = qimg_value_json(v);
-	puts(text ? text : "Out of memory");
+	done = text != NULL;
+	puts(done ? text : "Out of memory");
 	qimg_value_free(v);
 	free(text);
-	return text;
+	return done;
 }
 
 static bool do_length(int argc, char **argv)

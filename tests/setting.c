@@ -9,12 +9,14 @@
 #include <string.h>
 
 #define KIB UINT64_C(1024)
+#define STAMP_MASK UINT64_C(0x00ffffffffffffff)
 
 const struct setting settings[] = {
 	{ "v3-4k", 3, 12, 4, .size = 640 * KIB },
 	{ "v2-4k", 2, 12, 4, .size = 640 * KIB + 512 },
 	{ "512", 3, 9, 4, .size = 160 * KIB },
 	{ "512-refcount-64", 3, 9, 6, .size = 224 * KIB, .resize = true },
+	{ "512-tight-refcount-table", 3, 9, 6, .size = 3072 * KIB, .tight = true },
 	{ "512-empty-resize", 3, 9, 6, .size = 48 * KIB, .empty = true, .resize = true },
 	{ "512-snapshot", 3, 9, 4, .size = 160 * KIB, .snapshot = true },
 	{ "refcount-1", 3, 12, 0, .size = 640 * KIB },
@@ -27,6 +29,9 @@ const struct setting settings[] = {
 	{ "snapshot", 3, 12, 4, .size = 640 * KIB, .snapshot = true },
 	{ "v2-snapshot", 2, 12, 4, .size = 480 * KIB, .snapshot = true },
 	{ "packed", 3, 12, 4, .size = 480 * KIB, .packed = true },
+	{ "packed-empty", 3, 12, 4, .size = 480 * KIB, .packed = true, .empty = true },
+	{ "packed-512-empty", 3, 9, 4, .size = 160 * KIB, .packed = true, .empty = true },
+	{ "refcount-4-packed-empty", 3, 12, 2, .size = 320 * KIB, .packed = true, .empty = true },
 	{ "packed-snapshot", 3, 12, 4, .size = 480 * KIB, .packed = true, .snapshot = true },
 	{ "packed-zstd", 3, 12, 4, .size = 320 * KIB, .packed = true, .zstd = true },
 	{ "packed-64k", 3, 16, 4, .size = 2048 * KIB, .packed = true },
@@ -50,6 +55,8 @@ const struct setting settings[] = {
 	{ "lazy", 3, 12, 4, .size = 480 * KIB, .lazy = true },
 	{ "lazy-snapshot", 3, 12, 4, .size = 480 * KIB, .lazy = true, .snapshot = true },
 	{ "resize", 3, 12, 4, .size = 256 * KIB + 512, .resize = true },
+	{ "snapshot-resize", 3, 12, 4, .size = 256 * KIB, .resize = true, .snapshot = true },
+	{ "backing-resize", 3, 12, 4, .size = 256 * KIB, .resize = true, .backing = true },
 	{ "extended-resize", 3, 14, 4, .size = 256 * KIB + 512, .resize = true, .extended = true },
 	{ .name = NULL },
 };
@@ -73,16 +80,23 @@ bool random_chance(uint64_t *seed, unsigned percent)
 	return random_below(seed, 100) < percent;
 }
 
-/* Eight bytes: the place in the sector in the top byte, the stamp below. Never all zeros. */
-static uint64_t stamp_word(uint64_t stamp, unsigned index)
+/*
+ * Eight bytes of a sector: the stamp and the number of the sector first, then some noise, so that it
+ * compresses to a half and not to nothing, then the stamp again. The place is in the top byte.
+ */
+static uint64_t stamp_word(uint64_t stamp, uint64_t sector, unsigned index)
 {
-	return (uint64_t)(index + 1) << 56 | (stamp & UINT64_C(0x00ffffffffffffff));
+	uint64_t noise = stamp << 32 ^ sector << 8 ^ index;
+
+	if (index >= 2 && index < 28)
+		return random_next(&noise);
+	return (uint64_t)(index + 1) << 56 | (index == 1 ? sector : stamp & STAMP_MASK);
 }
 
 void stamp_fill(uint8_t *buf, uint64_t off, uint64_t len, uint64_t stamp)
 {
 	while (len) {
-		uint64_t word = stamp_word(stamp, off % SECTOR / 8), at = off % 8;
+		uint64_t word = stamp_word(stamp, off / SECTOR, off % SECTOR / 8), at = off % 8;
 		uint64_t n = 8 - at < len ? 8 - at : len;
 
 		memcpy(buf, (uint8_t *)&word + at, n);
@@ -96,13 +110,13 @@ uint64_t stamp_read(const uint8_t *sector)
 {
 	static const uint8_t zeros[SECTOR];
 	uint8_t want[SECTOR];
-	uint64_t word;
+	uint64_t word[2];
 
 	if (!memcmp(sector, zeros, SECTOR))
 		return 0;
-	memcpy(&word, sector, 8);
-	stamp_fill(want, 0, SECTOR, word);
-	return memcmp(sector, want, SECTOR) ? UINT64_MAX : word & UINT64_C(0x00ffffffffffffff);
+	memcpy(word, sector, sizeof(word));
+	stamp_fill(want, (word[1] & STAMP_MASK) * SECTOR, SECTOR, word[0]);
+	return memcmp(sector, want, SECTOR) ? UINT64_MAX : word[0] & STAMP_MASK;
 }
 
 static void *must(void *p)
@@ -173,6 +187,20 @@ static void fill_cluster(struct build *b, const struct setting *s, uint64_t gues
 	}
 }
 
+/* Data from the front, until a few more clusters make the refcount table too small. */
+static void fill_tight(struct build *b, const struct setting *s, uint64_t *stamp, uint8_t *content,
+		       uint8_t *bytes)
+{
+	uint64_t blocks = b->cluster / 8, per_block = b->cluster * 8 >> b->refcount_order;
+	uint64_t end = (blocks * per_block - blocks - 32) * b->cluster;
+
+	for (uint64_t guest = 0; guest < s->size && b->len < end; guest += b->cluster) {
+		stamp_fill(bytes, guest, b->cluster, (*stamp)++);
+		build_data(b, guest, bytes);
+		memcpy(content + guest, bytes, b->cluster);
+	}
+}
+
 static void write_backing(const char *dir, const uint8_t *p, uint64_t len)
 {
 	char path[4096];
@@ -212,7 +240,9 @@ void setting_build(const struct setting *s, const char *dir, uint64_t *seed,
 		b.data_name = "data.raw";
 	build_start(&b);
 	bytes = must(malloc(b.cluster));
-	for (unsigned pass = 0; pass < (s->snapshot ? 2 : 1) && !s->empty; pass++) {
+	if (s->tight)
+		fill_tight(&b, s, &stamp, c->active, bytes);
+	for (unsigned pass = 0; pass < (s->snapshot ? 2 : 1) && !s->empty && !s->tight; pass++) {
 		if (pass == 1) {
 			build_snapshot(&b, "first");
 			c->snapshot = must(malloc(s->size));

@@ -3,9 +3,9 @@
  * What the crash test and the model test start from: a named kind of image, filled at random from a
  * seed, and what a guest must read from it.
  *
- * Content is made of stamps: each write has a number of its own, and every 8 bytes of guest data tell
- * the number and the place inside the sector. Stale or foreign data is so recognised wherever it
- * shows. POISON is the stamp of what may never be seen.
+ * Content is made of stamps: each write has a number of its own, and each sector of guest data tells
+ * the number and its own place. Stale or foreign data is so recognised wherever it shows. POISON is
+ * the stamp of what may never be seen.
  */
 #ifndef SETTING_H
 #define SETTING_H
@@ -26,6 +26,7 @@ struct setting {
 	bool packed;		/* some clusters are compressed, and the program compresses, too */
 	bool empty;		/* starts with nothing allocated */
 	bool resize;		/* the program makes the image grow */
+	bool tight;		/* filled up to where the refcount table has to grow */
 	uint64_t size;
 };
 

@@ -68,6 +68,26 @@ static int check_not_target(const struct qimg_creation *c, const char *path, str
 	return 0;
 }
 
+/*
+ * A snapshot of a running guest is prepared while it still writes to what becomes the backing file:
+ * that is allowed, as the reference does, and said.
+ */
+static int open_backing(const struct qimg_creation *c, const char *path, struct qimg_image **img,
+			struct qimg_error *e)
+{
+	struct qimg_error locked;
+
+	if (qimg_open(img, path, c->backing_format, NULL, 0, e) == 0)
+		return 0;
+	locked = *e;
+	if (e->code != EAGAIN ||
+	    qimg_open(img, path, c->backing_format, NULL, QIMG_OPEN_SHARE, e) < 0)
+		return -1;
+	warn("The new image '%s' shows what is written to its backing file from now on, too: %s", c->name,
+	     locked.msg);
+	return 0;
+}
+
 /* Opens the chain, which tells the size, and closes it again. */
 static int look(const struct qimg_creation *c, const char *path, uint64_t *size,
 		struct qimg_error *e)
@@ -76,7 +96,7 @@ static int look(const struct qimg_creation *c, const char *path, uint64_t *size,
 	struct qimg_image *img;
 	int rc = 0;
 
-	if (qimg_open(&img, path, c->backing_format, NULL, 0, e) < 0)
+	if (open_backing(c, path, &img, e) < 0)
 		return error_prefix(e, "Could not open backing image '%s'", c->backing_name);
 	if (qimg_same_file(img, c->name))
 		rc = error_set(e, EINVAL, "The backing chain of '%s' contains the new image '%s' itself",

@@ -2,8 +2,8 @@
 /*
  * Opening and closing images.
  *
- * The file is locked before anything of it is read, so that what probing and the format see is not
- * being changed by another process. Whatever fails, what was opened is closed again; closing an image
+ * The file is locked before the format reads anything of it, so that what it sees is not being changed
+ * by another process. Whatever fails, what was opened is closed again; closing an image
  * frees it even when the flush that goes before fails.
  */
 #include "image/image.h"
@@ -32,7 +32,9 @@ static enum lock_mode lock_wanted(unsigned flags)
 {
 	if (flags & QIMG_OPEN_SHARE)
 		return LOCK_NONE;
-	return flags & QIMG_OPEN_WRITE ? LOCK_WRITE : LOCK_READ;
+	if (flags & QIMG_OPEN_WRITE)
+		return LOCK_WRITE;
+	return flags & QIMG_OPEN_HEADER_ONLY ? LOCK_LOOK : LOCK_READ;
 }
 
 void image_free(struct qimg_image *img)
@@ -112,6 +114,10 @@ static int open_with(struct qimg_image **out, struct file *f, const char *name,
 		goto fail;
 	img->driver = find_driver(img, f, format, o->driver, e);
 	if (!img->driver)
+		goto fail;
+	/* Of a raw image nothing is read: it can be described while a guest writes to it. */
+	if (!locked && !o->no_lock && lock_wanted(o->flags) == LOCK_LOOK &&
+	    img->driver != &raw_driver && lock_set(f, LOCK_READ, e) < 0)
 		goto fail;
 	if ((o->flags & QIMG_OPEN_WRITE) && !(img->driver->caps & DRIVER_WRITE)) {
 		error_set(e, ENOTSUP, "Format '%s' cannot be written", img->driver->name);

@@ -53,7 +53,7 @@ static int check_request(const struct qimg_convert *c, struct qimg_error *e)
 
 	if (!c->source_count)
 		return error_set(e, EINVAL, "There is no source to convert");
-	if (!c->target || !*c->target)
+	if (!*c->target)
 		return error_set(e, EINVAL, "The target has no name");
 	if (c->sparse_size % 512 || c->sparse_size > SPARSE_MAX)
 		return error_set(e, EINVAL, "Sparse size %" PRIu64 " is not a multiple of 512 from 0 to "
@@ -254,11 +254,33 @@ out:
 	return ret;
 }
 
+/* Takes the name of the target out of its open options. */
+static int name_target(struct qimg_convert *c, struct qimg_opts **rest, struct qimg_error *e)
+{
+	const char *name = c->open_opts ? qimg_opts_get(c->open_opts, "file.filename") : NULL;
+
+	if (!name || !(c->flags & QIMG_CONVERT_NO_CREATE))
+		return error_set(e, EINVAL, "The target has no name; among open options, which an existing "
+				 "one can be given by, it is 'file.filename'");
+	*rest = opts_copy(c->open_opts, e);
+	if (!*rest)
+		return -1;
+	opts_remove(*rest, "file.filename");
+	c->target = name;
+	c->open_opts = *rest;
+	return 0;
+}
+
 int qimg_convert(const struct qimg_convert *c, struct qimg_error *e)
 {
 	struct qimg_convert plain = *c;
+	struct qimg_opts *rest = NULL;
+	int ret;
 
-	if (plain.target)
-		plain.target = name_plain(plain.target);
-	return convert(&plain, e);
+	if (!plain.target && name_target(&plain, &rest, e) < 0)
+		return -1;
+	plain.target = name_plain(plain.target);
+	ret = convert(&plain, e);
+	qimg_opts_free(rest);
+	return ret;
 }

@@ -62,7 +62,7 @@ int alloc_check_end(const struct qcow2 *q, uint64_t cluster, uint64_t n, struct 
  * A free cluster must not be where metadata is: then the refcounts are wrong, and writing there would
  * destroy the image. What was never part of the file can't be.
  */
-static int check_overlap(struct qcow2 *q, uint64_t cluster, uint64_t n, struct qimg_error *e)
+int alloc_check_overlap(struct qcow2 *q, uint64_t cluster, uint64_t n, struct qimg_error *e)
 {
 	uint64_t off = cluster << q->cluster_bits, len = n << q->cluster_bits;
 	const char *what = NULL;
@@ -163,7 +163,7 @@ static int take(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *host, 
 		if (flush_all(q, e) < 0 || find(q, least, want, &cluster, got, NULL, e) < 0)
 			return -1;
 	}
-	if (check_overlap(q, cluster, *got, e) < 0)
+	if (alloc_check_overlap(q, cluster, *got, e) < 0)
 		return -1;
 	if (refcount_raise(q, cluster, *got, e) < 0)
 		return -1;

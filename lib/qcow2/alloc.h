@@ -47,6 +47,8 @@ int alloc_retake_data(struct qcow2 *q, uint64_t host, uint64_t n, struct qimg_er
 bool alloc_pressure(const struct qcow2 *q);
 /* Fails with ENOSPC when the clusters lie beyond the end of a device or what offsets can express. */
 int alloc_check_end(const struct qcow2 *q, uint64_t cluster, uint64_t n, struct qimg_error *e);
+/* Fails with EIO, and marks the image corrupt, when metadata is in these clusters, said to be free. */
+int alloc_check_overlap(struct qcow2 *q, uint64_t cluster, uint64_t n, struct qimg_error *e);
 /* Clusters below this one are part of the file from now on. */
 void alloc_not_blank(struct qcow2 *q, uint64_t cluster);
 

@@ -93,7 +93,7 @@ void cache_close(struct cache *c)
 		return;
 	while (c->loads)
 		forget_load(c, c->loads);
-	for (uint32_t i = 0; i < c->used; i++)
+	for (uint32_t i = 0; c->slot && i < c->used; i++)
 		free(c->slot[i].data);
 	free(c->slot);
 	free(c->bucket);

@@ -296,7 +296,7 @@ static int grow_table(struct qcow2 *q, uint64_t entries, struct qimg_error *e)
 				 " it has reached its limit of %" PRIu64 " bytes",
 				 q->img->name, HEADER_MAX_RT_BYTES);
 	used = clusters + blocks;
-	if (alloc_check_end(q, first, used, e) < 0)
+	if (alloc_check_end(q, first, used, e) < 0 || alloc_check_overlap(q, first, used, e) < 0)
 		return -1;
 
 	rt = mem_array(clusters * per_cluster, sizeof(*rt), e);
@@ -353,7 +353,8 @@ int refcount_make_blocks(struct qcow2 *q, uint64_t cluster, uint32_t count, stru
 		if (index + count > old)
 			return 0;
 	}
-	if (alloc_check_end(q, first, count, e) < 0)
+	/* Of a damaged table an entry may be missing, in whose span metadata is: the header, say. */
+	if (alloc_check_end(q, first, count, e) < 0 || alloc_check_overlap(q, first, count, e) < 0)
 		return -1;
 	buf = mem_buffer((size_t)count << q->cluster_bits, e);
 	if (!buf)

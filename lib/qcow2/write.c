@@ -128,7 +128,7 @@ static int find_run(struct qcow2 *q, const struct cursor *c, bool own, uint64_t 
 {
 	uint64_t at = off;
 
-	r->clusters = 0;
+	*r = (struct run){ .clusters = 0 };
 	while (at < end && r->clusters < c->count) {
 		uint64_t to = cluster_end(q, at, end);
 		struct entry en;
