@@ -3,27 +3,24 @@
  * Compression of single clusters: raw deflate (called zlib) and zstd.
  *
  * Output is reproducible: the parameters are fixed by the level, and nothing of an earlier cluster
- * reaches a later one. Deflate uses a window of 4 KiB, which every reader of the format can take;
- * reading accepts any window. Output of inflation is bounded by the cluster, whatever the stream says.
+ * reaches a later one. Output of inflation is bounded by the cluster, whatever the stream says.
  */
 #include "image/image.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "image/codec_deflate.h"
 
-enum { DEFLATE_WINDOW = -12, DEFLATE_MEMORY = 9, INFLATE_WINDOW = -15, ZSTD_LEVEL = 3 };
+enum { ZSTD_LEVEL = 3 };
 
 struct codec_ctx {
-	z_stream inflate, deflate;
-	bool inflate_ready, deflate_ready;
-	int deflate_level;
+	struct deflate_state *deflate;
 	ZSTD_DCtx *zstd_in;
 	ZSTD_CCtx *zstd_out;
 };
@@ -37,41 +34,10 @@ void codec_free(struct codec_ctx *ctx)
 {
 	if (!ctx)
 		return;
-	if (ctx->inflate_ready)
-		inflateEnd(&ctx->inflate);
-	if (ctx->deflate_ready)
-		deflateEnd(&ctx->deflate);
+	codec_deflate_free(ctx->deflate);
 	ZSTD_freeDCtx(ctx->zstd_in);
 	ZSTD_freeCCtx(ctx->zstd_out);
 	free(ctx);
-}
-
-static int zlib_inflate(struct codec_ctx *ctx, const void *src, size_t src_len, void *dst,
-			size_t dst_len, struct qimg_error *e)
-{
-	z_stream *z = &ctx->inflate;
-	int rc;
-
-	rc = ctx->inflate_ready ? inflateReset(z) : inflateInit2(z, INFLATE_WINDOW);
-	if (rc == Z_MEM_ERROR)
-		return error_nomem(e);
-	if (rc != Z_OK)
-		return error_set(e, EIO, "zlib cannot be used: %s", zError(rc));
-	ctx->inflate_ready = true;
-	z->next_in = (Bytef *)src;
-	z->avail_in = (uInt)src_len;
-	z->next_out = dst;
-	z->avail_out = (uInt)dst_len;
-	rc = inflate(z, Z_FINISH);
-	if (z->avail_out == 0)
-		return 0;
-	if (rc == Z_MEM_ERROR)
-		return error_nomem(e);
-	if (rc == Z_STREAM_END || rc == Z_BUF_ERROR)
-		return error_set(e, EIO, "Compressed data ends after %zu of %zu bytes",
-				 dst_len - z->avail_out, dst_len);
-	return error_set(e, EIO, "Compressed data is not a deflate stream: %s",
-			 z->msg ? z->msg : zError(rc));
 }
 
 /*
@@ -131,43 +97,11 @@ int codec_ctx_inflate(struct codec_ctx *ctx, enum codec c, const void *src, size
 		return error_set(e, EINVAL, "A compressed cluster of %zu bytes is too large", src_len);
 	switch (c) {
 	case CODEC_ZLIB:
-		return zlib_inflate(ctx, src, src_len, dst, dst_len, e);
+		return codec_deflate_unpack(&ctx->deflate, src, src_len, dst, dst_len, e);
 	case CODEC_ZSTD:
 		return zstd_inflate(ctx, src, src_len, dst, dst_len, e);
 	}
 	return error_set(e, EINVAL, "Unknown compression type %d", (int)c);
-}
-
-static int zlib_deflate(struct codec_ctx *ctx, int level, const void *src, size_t src_len,
-			void *dst, size_t *dst_len, struct qimg_error *e)
-{
-	z_stream *z = &ctx->deflate;
-	int rc;
-
-	if (ctx->deflate_ready && ctx->deflate_level != level) {
-		deflateEnd(z);
-		ctx->deflate_ready = false;
-	}
-	rc = ctx->deflate_ready ? deflateReset(z)
-				: deflateInit2(z, level, Z_DEFLATED, DEFLATE_WINDOW,
-					       DEFLATE_MEMORY, Z_DEFAULT_STRATEGY);
-	if (rc == Z_MEM_ERROR)
-		return error_nomem(e);
-	if (rc != Z_OK)
-		return error_set(e, EINVAL, "Compression level %d is not one of zlib's", level);
-	ctx->deflate_ready = true;
-	ctx->deflate_level = level;
-	z->next_in = (Bytef *)src;
-	z->avail_in = (uInt)src_len;
-	z->next_out = dst;
-	z->avail_out = (uInt)*dst_len;
-	rc = deflate(z, Z_FINISH);
-	if (rc == Z_OK || rc == Z_BUF_ERROR)
-		return 1;
-	if (rc != Z_STREAM_END)
-		return error_set(e, EIO, "zlib failed: %s", zError(rc));
-	*dst_len -= z->avail_out;
-	return 0;
 }
 
 static int zstd_deflate(struct codec_ctx *ctx, int level, const void *src, size_t src_len,
@@ -175,6 +109,9 @@ static int zstd_deflate(struct codec_ctx *ctx, int level, const void *src, size_
 {
 	size_t rc;
 
+	if (level < 1 || level > ZSTD_maxCLevel())
+		return error_set(e, EINVAL, "Compression level %d is not one of zstd's (1 to %d)", level,
+				 ZSTD_maxCLevel());
 	if (!ctx->zstd_out)
 		ctx->zstd_out = ZSTD_createCCtx();
 	if (!ctx->zstd_out)
@@ -183,8 +120,7 @@ static int zstd_deflate(struct codec_ctx *ctx, int level, const void *src, size_
 	if (!ZSTD_isError(rc))
 		rc = ZSTD_CCtx_setParameter(ctx->zstd_out, ZSTD_c_compressionLevel, level);
 	if (ZSTD_isError(rc))
-		return error_set(e, EINVAL, "Compression level %d is not one of zstd's: %s", level,
-				 ZSTD_getErrorName(rc));
+		return error_set(e, EIO, "zstd failed: %s", ZSTD_getErrorName(rc));
 	rc = ZSTD_compress2(ctx->zstd_out, dst, *dst_len, src, src_len);
 	if (ZSTD_getErrorCode(rc) == ZSTD_error_dstSize_tooSmall)
 		return 1;
@@ -201,8 +137,7 @@ int codec_ctx_deflate(struct codec_ctx *ctx, enum codec c, int level, const void
 		return error_set(e, EINVAL, "A cluster of %zu bytes is too large", src_len);
 	switch (c) {
 	case CODEC_ZLIB:
-		return zlib_deflate(ctx, level ? level : Z_DEFAULT_COMPRESSION, src, src_len, dst,
-				    dst_len, e);
+		return codec_deflate_pack(&ctx->deflate, level, src, src_len, dst, dst_len, e);
 	case CODEC_ZSTD:
 		return zstd_deflate(ctx, level ? level : ZSTD_LEVEL, src, src_len, dst, dst_len, e);
 	}

@@ -3,7 +3,7 @@
  * The life of a request: submitted, started when nothing excludes it, run until it is through, flushed
  * where writes go through, ended. done is called from the loop alone.
  */
-#include "image/request_priv.h"
+#include "image/request.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/range.h"
 #include "base/zero.h"
+#include "image/request_priv.h"
 #include "image/rw.h"
 
 static void deliver_later(struct requests *rs)

@@ -12,7 +12,7 @@
 
 #define CLUSTER (64 * 1024)
 
-static uint8_t plain[CLUSTER], packed[2 * CLUSTER], got[CLUSTER + 16];
+static uint8_t plain[CLUSTER], packed[2 * CLUSTER], second[2 * CLUSTER], got[CLUSTER + 16];
 static struct qimg_error e;
 
 /* Text-like: words from a small set. */
@@ -64,7 +64,6 @@ static void test_round_trip(enum codec c, const char *name)
 
 	for (unsigned i = 0; i < 4; i++) {
 		size_t n = sizes[i] - 1, again = sizeof(packed);
-		static uint8_t second[2 * CLUSTER];
 
 		fill(plain, sizes[i], i);
 		ok(codec_ctx_deflate(ctx, c, 0, plain, sizes[i], packed, &n, &e) == 0,
@@ -181,12 +180,59 @@ static void test_foreign_streams(void)
 	   "zstd: one frame with its size and without a checksum");
 }
 
+/* A worker's context has seen other clusters before: none of them may show. */
+static void test_reproducible(enum codec c, const char *name)
+{
+	struct codec_ctx *ctx = codec_new(&e);
+	unsigned differ = 0;
+
+	for (unsigned i = 0; i < 200; i++) {
+		size_t n = CLUSTER - 1, m = CLUSTER - 1;
+		int level = i % 10 == 9 ? 6 : 0, rc;
+
+		fill(plain, CLUSTER, i % 3 ? i : 1);
+		if (i % 4 == 0)
+			noise(plain + i * 100, CLUSTER / (2 + i % 7) - i * 10);
+		rc = codec_ctx_deflate(ctx, c, level, plain, CLUSTER, packed, &n, &e);
+		differ += rc != codec_deflate(c, level, plain, CLUSTER, second, &m, &e) ||
+			  (rc == 0 && (n != m || memcmp(packed, second, n)));
+	}
+	is_u64(differ, 0, "%s: what was compressed before does not show", name);
+	codec_free(ctx);
+}
+
+static void test_levels(void)
+{
+	size_t sizes[4], n;
+	static const int levels[4] = { 0, 1, 6, 9 };
+
+	fill(plain, CLUSTER, 3);
+	for (unsigned i = 0; i < 4; i++) {
+		sizes[i] = CLUSTER;
+		ok(codec_deflate(CODEC_ZLIB, levels[i], plain, CLUSTER, packed, &sizes[i], &e) == 0 &&
+		   inflates(CODEC_ZLIB, sizes[i], CLUSTER) && !memcmp(got, plain, CLUSTER),
+		   "deflate: level %d", levels[i]);
+	}
+	ok(sizes[3] <= sizes[2] && sizes[2] < sizes[1], "deflate: higher levels make it smaller");
+	n = CLUSTER;
+	ok(codec_deflate(CODEC_ZLIB, 10, plain, CLUSTER, packed, &n, &e) < 0 && e.code == EINVAL,
+	   "deflate: no level 10");
+	n = CLUSTER;
+	ok(codec_deflate(CODEC_ZSTD, 19, plain, CLUSTER, packed, &n, &e) == 0 &&
+	   inflates(CODEC_ZSTD, n, CLUSTER), "zstd: level 19");
+	ok(codec_deflate(CODEC_ZSTD, 1000, plain, CLUSTER, packed, &n, &e) < 0 && e.code == EINVAL,
+	   "zstd: no level 1000");
+}
+
 int main(void)
 {
 	test_round_trip(CODEC_ZLIB, "deflate");
 	test_round_trip(CODEC_ZSTD, "zstd");
 	test_deflate_format();
 	test_foreign_streams();
+	test_reproducible(CODEC_ZLIB, "deflate");
+	test_reproducible(CODEC_ZSTD, "zstd");
+	test_levels();
 	ok(codec_inflate((enum codec)9, packed, 10, got, 10, &e) < 0, "an unknown codec is an error");
 	return done_testing();
 }
