@@ -14,6 +14,7 @@ enum file_missing {
 	MISSING_BLKDISCARD = 1 << 3,
 	MISSING_ALLOCATE = 1 << 4,
 	MISSING_SEEK = 1 << 5,
+	MISSING_NOWAIT = 1 << 6,
 };
 
 struct file {

@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "config.h"
 #include "io/ioq_priv.h"
 
 /* More than any device can use. */
@@ -27,7 +28,12 @@
 
 /* By name; for "auto" the first that works. */
 static const struct ioq_engine *const engines[] = {
+#ifdef HAVE_LIBURING
+	&ioq_uring_engine,
+#endif
+	&ioq_threads_engine,
 	&ioq_sync_engine,
+	&ioq_aio_engine,
 };
 
 void ioq_list_init(struct ioq_list *l)
@@ -208,7 +214,6 @@ static void collect_help(struct ioq *q, bool wait)
 
 	while (q->helping && (job = pool_reap(q->helpers, wait))) {
 		io = (struct ioq_io *)((char *)job - offsetof(struct ioq_io, job));
-		q->helping--;
 		ioq_advance(q, io, io->result);
 		wait = false;
 	}

@@ -51,7 +51,7 @@ struct ioq_engine {
 	int (*fd)(struct ioq *q);
 };
 
-extern const struct ioq_engine ioq_sync_engine;
+extern const struct ioq_engine ioq_sync_engine, ioq_threads_engine, ioq_aio_engine, ioq_uring_engine;
 
 struct ioq_list {
 	struct ioq_req *first, **last;
@@ -90,6 +90,8 @@ void ioq_begin(struct ioq *q, struct ioq_io *io);
 void ioq_advance(struct ioq *q, struct ioq_io *io, ssize_t result);
 /* The request is done; its code and error are set. Frees the slot. */
 void ioq_finish(struct ioq *q, struct ioq_io *io);
+/* Reads from the page cache what lies there. false: it did nothing. */
+bool ioq_read_cached(struct ioq *q, struct ioq_io *io);
 /* Lets a helper thread do it. */
 void ioq_hand_over(struct ioq *q, struct ioq_io *io);
 /* ioq.c: makes the helper threads; false: there can be none. */
