@@ -7,10 +7,15 @@
 #include <string.h>
 
 #include "createopts.h"
+#include "jsonprogress.h"
+#include "likesource.h"
 #include "open.h"
 #include "ui.h"
 
-enum { TARGET_IS_ZERO = 256, TARGET_IMAGE_OPTS, NO_SYNC, NO_CLOBBER };
+enum {
+	TARGET_IS_ZERO = 256, NO_SYNC, NO_CLOBBER, SALVAGE, TARGET_IMAGE_OPTS, BITMAPS, SKIP_BROKEN_BITMAPS,
+	LIKE_SOURCE, VERIFY, LEVEL,
+};
 
 static const struct opt options[] = {
 	{ .id = 'f', .letter = 'f', .name = "source-format", .aliases = "format", .kind = OPT_FORMAT,
@@ -34,7 +39,12 @@ static const struct opt options[] = {
 	{ .id = TARGET_IS_ZERO, .name = "target-is-zero",
 	  .help = "With -n: the target reads as zeros, so none need to be written" },
 	{ .id = NO_CLOBBER, .name = "no-clobber", .help = "Fail when TARGET exists" },
+	{ .id = LIKE_SOURCE, .name = "like-source",
+	  .help = "Keep cluster size, version, refcount width, subclusters and\n"
+		  "compression type of the (first) source" },
 	{ .id = 'c', .letter = 'c', .name = "compress", .help = "Compress the clusters of the target" },
+	{ .id = LEVEL, .name = "compression-level", .kind = OPT_NUMBER, .arg = "N", .min = 1, .max = 19,
+	  .help = "1 (fast) to 9 (small) for zlib, to 19 for zstd" },
 	{ .id = 'S', .letter = 'S', .name = "sparse-size", .kind = OPT_SIZE, .arg = "SIZE",
 	  .help = "Runs of zeros this long become holes (default: 4k); 0: none" },
 	{ .id = 't', .letter = 't', .name = "target-cache", .kind = OPT_CACHE, .arg = "CACHE",
@@ -43,19 +53,26 @@ static const struct opt options[] = {
 	  .help = "Cache mode of the sources (default: writeback)" },
 	OPEN_OPT_IMAGE_OPTS,
 	{ .id = TARGET_IMAGE_OPTS, .name = "target-image-opts",
-	  .help = "With -n: TARGET is such a list, too" },
+	  .help = "TARGET, too, is a list of open options; needs -n" },
 	OPEN_OPT_SHARE,
+	{ .id = SALVAGE, .name = "salvage", .help = "What cannot be read becomes zeros" },
+	{ .id = BITMAPS, .name = "bitmaps", .help = "Copy bitmaps (not supported yet)" },
+	{ .id = SKIP_BROKEN_BITMAPS, .name = "skip-broken-bitmaps",
+	  .help = "With --bitmaps: leave out those that are broken" },
+	{ .id = VERIFY, .name = "verify", .help = "Read the target again and compare with the sources" },
 	{ .id = NO_SYNC, .name = "no-sync",
 	  .help = "Do not wait until the target is on stable storage" },
 	{ .id = 'm', .letter = 'm', .name = "parallel", .kind = OPT_NUMBER, .arg = "N",
-	  .min = 1, .max = 16, .help = "Requests at a time, 1 to 16 (default: 8)" },
+	  .min = 1, .max = 16,
+	  .help = "Requests, and workers that compress, at a time: 1 to 16\n(default: as suits the machine)" },
 	{ .id = 'W', .letter = 'W', .name = "oob-writes",
-	  .help = "Writes may complete in any order" },
+	  .help = "Write what is ready first: the layout may differ from run to run" },
 	{ .id = 'C', .letter = 'C', .name = "copy-range-offloading",
-	  .help = "Let the host copy where it can; not with -S or -c" },
+	  .help = "Let the host copy where it can; not with -S, -c or --salvage" },
 	{ .id = 'r', .letter = 'r', .name = "rate-limit", .kind = OPT_SIZE, .arg = "RATE",
 	  .help = "Bytes written in a second at most (default: 0, no limit)" },
-	{ .id = 'p', .letter = 'p', .name = "progress", .help = "Show the progress" },
+	{ .id = 'p', .letter = 'p', .name = "progress", .arg = "json[:FD]", .values = "json",
+	  .help = "Show the progress, or write it as JSON lines" },
 	{ .id = 'q', .letter = 'q', .name = "quiet", .help = "No progress, no warnings about the sources" },
 	{ 0 }
 };
@@ -122,24 +139,31 @@ static int open_sources(const struct args *a, struct qimg_image **sources, size_
 /* Options that exclude or need each other, as far as the library does not know of them. */
 static int check_options(const struct args *a)
 {
-	if (args_has(a, 'C') && args_has(a, 'S')) {
-		ui_error("Cannot enable copy offloading when -S is used");
-		return -1;
-	}
-	if (args_has(a, 'C') && args_has(a, 'c')) {
-		ui_error("Cannot enable copy offloading when -c is used");
-		return -1;
-	}
-	if (args_has(a, 'F') && !args_has(a, 'B')) {
-		ui_error("-F is the format of the backing file that -B names; give both");
-		return -1;
-	}
-	if (args_has(a, 'n') && args_has(a, 'o')) {
-		ui_error("-o has no effect on an existing target: leave it out, or leave out -n");
-		return -1;
-	}
-	if (args_has(a, TARGET_IMAGE_OPTS) && (!args_has(a, 'n') || args_has(a, 'O'))) {
-		ui_error("--target-image-opts describes an existing image: it needs -n and excludes -O");
+	static const struct {
+		int id, other;		/* is refused together with `other`, or 0: alone */
+		bool missing;		/* is refused without `other` */
+		const char *text;
+	} rules[] = {
+		{ 'C', 'S', false, "Cannot enable copy offloading when -S is used" },
+		{ 'C', 'c', false, "Cannot enable copy offloading when -c is used" },
+		{ 'C', SALVAGE, false, "Cannot enable copy offloading when --salvage is used" },
+		{ 'F', 'B', true, "-F is the format of the backing file that -B names; give both" },
+		{ 'n', 'o', false, "-o has no effect on an existing target: leave it out, or leave out -n" },
+		{ 'n', LIKE_SOURCE, false, "--like-source has no effect on an existing target: leave it out, or "
+		  "leave out -n" },
+		{ TARGET_IMAGE_OPTS, 'n', true, "--target-image-opts requires use of -n flag" },
+		{ TARGET_IMAGE_OPTS, 'O', false, "-O is for plain names of targets: with --target-image-opts, "
+		  "say driver=FORMAT" },
+		{ LEVEL, 'c', true, "--compression-level is about compressing: give -c, too" },
+		{ SKIP_BROKEN_BITMAPS, BITMAPS, true, "Use of --skip-broken-bitmaps requires --bitmaps" },
+		{ BITMAPS, 0, false, "Copying bitmaps is not supported: leave out --bitmaps" },
+	};
+
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (!args_has(a, rules[i].id) || (rules[i].other &&
+						  args_has(a, rules[i].other) == rules[i].missing))
+			continue;
+		ui_error("%s", rules[i].text);
 		return -1;
 	}
 	return 0;
@@ -156,6 +180,10 @@ static unsigned convert_flags(const struct args *a)
 		{ TARGET_IS_ZERO, QIMG_CONVERT_TARGET_IS_ZERO },
 		{ NO_SYNC, QIMG_CONVERT_NO_SYNC },
 		{ NO_CLOBBER, QIMG_CONVERT_NO_CLOBBER },
+		{ 'W', QIMG_CONVERT_ANY_ORDER },
+		{ SALVAGE, QIMG_CONVERT_SALVAGE },
+		{ 'C', QIMG_CONVERT_HOST_COPY },
+		{ VERIFY, QIMG_CONVERT_VERIFY },
 	};
 	unsigned flags = 0;
 
@@ -165,54 +193,103 @@ static unsigned convert_flags(const struct args *a)
 	return flags;
 }
 
-static int convert(const struct args *a, const struct qimg_opts *opts, struct qimg_image **sources)
+/* -p, --progress=json, -q. -1 after a message. */
+static int progress_open(const struct args *a, struct qimg_progress *p)
 {
-	const char *cache = args_text(a, 't'), *target = a->operands[a->operand_count - 1];
-	struct qimg_opts *target_opts = NULL;
-	struct qimg_progress progress = { .report = ui_progress_report };
-	struct qimg_convert c;
+	const char *form = args_text(a, 'p');
+
+	*p = (struct qimg_progress){ .report = ui_progress_report, .phase = ui_progress_phase,
+				     .note = ui_progress_note };
+	if (form)
+		return jsonprogress_open(form, p);
+	ui_progress_start(args_has(a, 'p') && !args_has(a, 'q'));
+	return 0;
+}
+
+static void progress_end(const struct args *a, const char *error)
+{
+	if (args_text(a, 'p'))
+		jsonprogress_end(error);
+	else
+		ui_progress_end(!error);
+}
+
+static void set_numbers(const struct args *a, struct qimg_convert *c)
+{
+	if (args_has(a, 'S'))
+		c->sparse_size = args_last(a, 'S')->number;
+	if (args_has(a, 'r'))
+		c->rate = args_last(a, 'r')->number;
+	if (args_has(a, 'm'))
+		c->parallel = (unsigned)args_last(a, 'm')->number;
+	if (args_has(a, LEVEL))
+		c->compression_level = (int)args_last(a, LEVEL)->number;
+}
+
+/* The target by name, or as a list of open options, which are left in *open_opts. */
+static int set_target(const struct args *a, struct qimg_convert *c, struct qimg_opts **open_opts)
+{
+	const char *target = a->operands[a->operand_count - 1];
 	struct qimg_error e;
+
+	if (!args_has(a, TARGET_IMAGE_OPTS)) {
+		c->target = target;
+		c->target_format = args_has(a, 'O') ? args_text(a, 'O') : "raw";
+		return 0;
+	}
+	*open_opts = open_options(target, &e);
+	c->open_opts = *open_opts;
+	if (!*open_opts)
+		open_failed(target, &e);
+	return *open_opts ? 0 : -1;
+}
+
+static int convert_opened(const struct args *a, struct qimg_opts *opts, struct qimg_convert *c)
+{
+	struct qimg_progress progress;
+	struct qimg_error e;
+	int ret;
+
+	if (args_has(a, LIKE_SOURCE) && likesource_add(c->sources[0], c->target_format, opts))
+		return -1;
+	if (progress_open(a, &progress))
+		return -1;
+	progress.cancel = ui_cancel_flag();
+	c->progress = &progress;
+	ret = qimg_convert(c, &e);
+	progress_end(a, ret ? e.msg : NULL);
+	if (ret) {
+		ui_error("%s", e.msg);
+		if (c->target)
+			createopts_suggest_format(&convert_command, a, 'B', opts, c->target);
+	}
+	return ret;
+}
+
+static int convert(const struct args *a, struct qimg_opts *opts, struct qimg_image **sources)
+{
+	const char *cache = args_text(a, 't');
+	struct qimg_opts *open_opts = NULL;
+	struct qimg_convert c;
 	size_t count = 0;
 	int ret = -1;
 
 	qimg_convert_init(&c);
-	if (open_cache(cache ? cache : "unsafe", &c.target_flags))
+	if (open_cache(cache ? cache : "unsafe", &c.target_flags) || set_target(a, &c, &open_opts))
 		return -1;
 	/* From here on there may be something to clean up: signals only set the flag. */
-	progress.cancel = ui_cancel_flag();
-	if (open_sources(a, sources, &count))
-		goto out;
-	c.sources = sources;
-	c.source_count = count;
-	if (args_has(a, TARGET_IMAGE_OPTS)) {
-		target_opts = open_options(target, &e);
-		if (!target_opts) {
-			ui_error("%s", e.msg);
-			goto out;
-		}
-		c.open_opts = target_opts;
-	} else {
-		c.target = target;
-		c.target_format = args_has(a, 'O') ? args_text(a, 'O') : "raw";
+	ui_cancel_flag();
+	if (!open_sources(a, sources, &count)) {
+		c.sources = sources;
+		c.source_count = count;
+		c.create_opts = opts;
+		c.flags = convert_flags(a);
+		set_numbers(a, &c);
+		ret = convert_opened(a, opts, &c);
 	}
-	c.create_opts = opts;
-	c.flags = convert_flags(a);
-	if (args_has(a, 'S'))
-		c.sparse_size = args_last(a, 'S')->number;
-	if (args_has(a, 'r'))
-		c.rate = args_last(a, 'r')->number;
-	c.progress = &progress;
-	ui_progress_start(args_has(a, 'p') && !args_has(a, 'q'));
-	ret = qimg_convert(&c, &e);
-	ui_progress_end(!ret);
-	if (ret) {
-		ui_error("%s", e.msg);
-		createopts_suggest_format(&convert_command, a, 'B', opts, target);
-	}
-out:
-	qimg_opts_free(target_opts);
 	if (close_all(sources, count))
 		ret = -1;
+	qimg_opts_free(open_opts);
 	return ret;
 }
 

@@ -159,7 +159,8 @@ static void fill_tables(const struct command *c, struct tables *t)
 			}
 			memcpy(t->names[n], spelling, SPELLING_LEN);
 			t->longs[n].name = t->names[n];
-			t->longs[n].has_arg = o->kind == OPT_FLAG ? no_argument : required_argument;
+			t->longs[n].has_arg = o->kind != OPT_FLAG ? required_argument :
+				o->arg ? optional_argument : no_argument;
 			t->longs[n].val = LONG_BASE + (int)i;
 			n++;
 		}
@@ -327,8 +328,9 @@ static void help_line(FILE *f, const struct opt *o)
 
 	if (o->letter)
 		snprintf(letter, sizeof(letter), "-%c%s", o->letter, o->name ? ", " : "");
-	snprintf(left, sizeof(left), "  %s%s%s%s%s", letter, o->name ? "--" : "",
-		 o->name ? o->name : "", o->arg ? " " : "", o->arg ? o->arg : "");
+	snprintf(left, sizeof(left), o->kind == OPT_FLAG && o->arg ? "  %s%s%s%s[=%s]" : "  %s%s%s%s%s",
+		 letter, o->name ? "--" : "", o->name ? o->name : "",
+		 o->arg && o->kind != OPT_FLAG ? " " : "", o->arg ? o->arg : "");
 	n = strlen(left);
 	fputs(left, f);
 	if (n + 2 > HELP_COLUMN) {

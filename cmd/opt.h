@@ -12,7 +12,7 @@
 
 /* What an option takes; OPT_SIZE, OPT_NUMBER and OPT_CHOICE are checked when parsed. */
 enum opt_kind {
-	OPT_FLAG,		/* takes none */
+	OPT_FLAG,		/* takes none, or, if it has an `arg`, one behind the '=' of its long name */
 	OPT_TEXT,
 	OPT_FILE,
 	OPT_FORMAT,		/* of an image; the library knows which there are */
@@ -29,8 +29,8 @@ struct opt {
 	const char *name;	/* long name without dashes, NULL: none */
 	const char *aliases;	/* more letters and long names, as in "B old-name", or NULL */
 	enum opt_kind kind;
-	const char *arg;	/* what help calls the argument, NULL for flags */
-	const char *values;	/* OPT_CHOICE: "human json" */
+	const char *arg;	/* what help calls the argument, NULL for flags that never have one */
+	const char *values;	/* OPT_CHOICE: "human json"; OPT_FLAG: for completion */
 	uint64_t min, max;	/* OPT_NUMBER */
 	const char *help;	/* may be several lines, divided by '\n' */
 };

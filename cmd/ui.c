@@ -133,6 +133,11 @@ int ui_end(int status)
 	return status;
 }
 
+FILE *ui_descriptor(int fd)
+{
+	return fd == STDOUT_FILENO ? stdout : fdopen(fd, "w");
+}
+
 static void catch_signal(int sig)
 {
 	caught_signal = sig;
@@ -298,4 +303,21 @@ void ui_progress_end(bool success)
 	print_progress('\r');
 	putchar('\n');
 	fflush(stdout);
+}
+
+void ui_progress_phase(void *ctx, const char *phase)
+{
+	(void)ctx;
+	if (!progress.show || strcmp(phase, "verify"))
+		return;
+	ui_progress_end(true);
+	printf("Reading the target again\n");
+	ui_progress_start(true);
+}
+
+void ui_progress_note(void *ctx, const char *text)
+{
+	(void)ctx;
+	if (progress.show)
+		printf("\n%s\n", text);
 }

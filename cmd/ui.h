@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct qimg_value;
 
@@ -26,6 +27,9 @@ int ui_end(int status);
 int ui_flush(void);
 
 const char *ui_program(void);	/* the name the program was started under, without folder */
+
+/* A descriptor that was handed over open, to print to. NULL: it is not open for writing. */
+FILE *ui_descriptor(int fd);
 
 /* "PROGRAM: MESSAGE" on stderr, after what was printed on stdout before. */
 void ui_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -53,6 +57,9 @@ int ui_json(const struct qimg_value *v);
 void ui_progress_start(bool show);
 void ui_progress_report(void *ctx, uint64_t done, uint64_t total);
 void ui_progress_end(bool success);
+/* The same for the other calls of struct qimg_progress: shown when the lines are. */
+void ui_progress_phase(void *ctx, const char *phase);
+void ui_progress_note(void *ctx, const char *text);
 
 /* From now on SIGINT, SIGTERM and SIGHUP set the flag instead of ending the process. */
 const volatile sig_atomic_t *ui_cancel_flag(void);

@@ -71,7 +71,7 @@ _qimg_kind() {
 _qimg_argument() {
 	case $1 in
 	format | cache) _qimg_add "$(_qimg_ask "$1s")" "$3" "$4" ;;
-	choice) _qimg_add "${2// /$'\n'}" "$3" "$4" ;;
+	choice | flag) _qimg_add "${2// /$'\n'}" "$3" "$4" ;;
 	create) _qimg_list "$(_qimg_target "${words[@]}")" "$3" "$4" ;;
 	file) _qimg_files "$3" "$4" ;;
 	esac

@@ -56,7 +56,7 @@ function __qimg_argument -a program command kind values typed before
 			for word in ($program --complete {$kind}s 2>/dev/null)
 				echo $before$word
 			end
-		case choice
+		case choice flag
 			for word in (string split -n ' ' -- $values)
 				echo $before$word
 			end

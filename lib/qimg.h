@@ -227,11 +227,15 @@ int qimg_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_err
 
 /* ---- long operations -------------------------------------------------------------------------- */
 
-/* How a long operation reports and is stopped; both may be left out (NULL). */
+/* How a long operation reports and is stopped; each may be left out (NULL). */
 struct qimg_progress {
 	void (*report)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
 	const volatile sig_atomic_t *cancel;	/* non-zero: stop, clean up, fail with ECANCELED */
+	/* A part of the work begins ("copy", "sync", "verify"); what is reported counts anew. */
+	void (*phase)(void *ctx, const char *phase);
+	/* How the work is done, where that is not obvious: one sentence without a final dot. */
+	void (*note)(void *ctx, const char *text);
 };
 
 /* ---- creating --------------------------------------------------------------------------------- */
@@ -282,6 +286,10 @@ enum {					/* flags of struct qimg_convert */
 	QIMG_CONVERT_COMPRESS = 1 << 2,
 	QIMG_CONVERT_NO_SYNC = 1 << 3,	/* do not wait for stable storage */
 	QIMG_CONVERT_NO_CLOBBER = 1 << 4,	/* an existing target is an error */
+	QIMG_CONVERT_ANY_ORDER = 1 << 5,	/* the layout may differ from run to run */
+	QIMG_CONVERT_SALVAGE = 1 << 6,	/* sectors that can't be read become zeros */
+	QIMG_CONVERT_HOST_COPY = 1 << 7,	/* have the host copy; blocks are shared without it, too */
+	QIMG_CONVERT_VERIFY = 1 << 8,	/* read the target again and compare before it counts */
 };
 
 struct qimg_convert {
@@ -295,6 +303,8 @@ struct qimg_convert {
 	unsigned flags;
 	uint64_t sparse_size;			/* runs of zeros this long become holes; 0: none */
 	uint64_t rate;				/* bytes written in a second at most; 0: no limit */
+	unsigned parallel;			/* requests and workers at a time; 0: as suits the machine */
+	int compression_level;			/* zlib: 1 to 9, zstd: 1 to 19; 0: the default */
 	const struct qimg_progress *progress;	/* or NULL */
 };
 

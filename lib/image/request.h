@@ -34,7 +34,7 @@ enum {
 
 /* The loop that drives requests on img (of its chain, too): its own, made on first use. NULL: error. */
 struct loop *image_loop(struct qimg_image *img, struct qimg_error *e);
-/* Makes img (nothing in flight) use a loop shared with others, which must outlive it. */
+/* Makes img (nothing in flight) use a loop shared with others; NULL: one of its own again. */
 void image_set_loop(struct qimg_image *img, struct loop *l);
 /*
  * Submits and steps the loop until it has completed. 0, or -1 with *e. Not to be called from within

@@ -95,7 +95,9 @@ void image_set_loop(struct qimg_image *img, struct loop *l)
 		struct requests *rs = i->requests;
 
 		i->loop = l;
-		if (!rs || rs->loop == l)
+		if (!l)
+			requests_put(i);
+		if (!l || !rs || rs->loop == l)
 			continue;
 		drain(rs);
 		if (rs->own_loop)

@@ -40,6 +40,10 @@ uint64_t file_size(const struct file *f);
 int file_refresh(struct file *f, struct qimg_error *e);
 /* Bytes of storage in use (st_blocks; 0 for devices). */
 int file_allocated(struct file *f, uint64_t *bytes, struct qimg_error *e);
+/* Bytes free on its file system, where that is how many more can be written for certain; else false. */
+bool file_space(struct file *f, uint64_t *bytes);
+/* What is on stable storage need not stay in memory: reading it again comes from the disk. */
+void file_drop_cache(struct file *f);
 /* The XFS-like extent size hint, 0 when unset or unsupported; set returns -1 when it cannot. */
 uint32_t file_extent_hint(struct file *f);
 int file_set_extent_hint(struct file *f, uint32_t bytes, struct qimg_error *e);

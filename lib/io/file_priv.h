@@ -25,6 +25,7 @@ struct file {
 	uint64_t size;
 	struct file_id id;
 	unsigned missing;		/* MISSING_* */
+	unsigned zeroed_by;		/* 1 << enum sparse_how of all zeroing so far */
 	int sync_error;			/* of the first sync that failed, else 0 */
 	enum lock_mode lock;
 	unsigned growing;		/* requests in flight that may make the file longer */

@@ -170,6 +170,7 @@ static void end_call(struct ioq *q, struct ioq_io *io, int code)
 	struct file *f = r->file;
 
 	f->missing |= io->shadow.missing;
+	f->zeroed_by |= io->shadow.zeroed_by;
 	if (f->direct_align && !io->shadow.direct_align)
 		direct_disable(f, "it refuses direct I/O");
 	if (r->op != IOQ_READ) {

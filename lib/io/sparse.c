@@ -207,6 +207,8 @@ int sparse_zero(struct file *f, uint64_t off, uint64_t len, unsigned flags, enum
 		file_changed(f, f->size, off + len - f->size);
 		code = grow(f, off + len);
 	}
+	if (!code)
+		f->zeroed_by |= 1U << *how;
 out:
 	if (unsupported(code) && (flags & SPARSE_NO_FALLBACK))
 		return error_set(e, ENOTSUP, "'%s' has no fast way to zero", f->path);
@@ -221,6 +223,20 @@ struct range sparse_discard_range(struct file *f, uint64_t off, uint64_t len)
 	struct range r = range_clip(off, len, 0, f->size);
 
 	return f->device ? range_inner(r.start, r.len, sector_size(f)) : r;
+}
+
+const char *sparse_zeroed_by(const struct file *f)
+{
+	/* Where there was more than one, the dearest. */
+	if (f->zeroed_by & 1U << SPARSE_WRITE)
+		return "writing zeros";
+	if (f->zeroed_by & 1U << SPARSE_WRITE_ZEROES)
+		return "BLKZEROOUT";
+	if (f->zeroed_by & 1U << SPARSE_ZERO_RANGE)
+		return "FALLOC_FL_ZERO_RANGE";
+	if (f->zeroed_by & 1U << SPARSE_PUNCH)
+		return "FALLOC_FL_PUNCH_HOLE";
+	return NULL;
 }
 
 int sparse_discard(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e)

@@ -26,6 +26,8 @@ enum sparse_how { SPARSE_NOTHING, SPARSE_PUNCH, SPARSE_ZERO_RANGE, SPARSE_WRITE_
  */
 int sparse_zero(struct file *f, uint64_t off, uint64_t len, unsigned flags, enum sparse_how *how,
 		struct qimg_error *e);
+/* By what means ranges inside the file were zeroed so far, for people. NULL: none were. */
+const char *sparse_zeroed_by(const struct file *f);
 /* A hint: gives space back where the host can. The content is undefined afterwards. Never grows. */
 int sparse_discard(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e);
 /* The part of the range that sparse_discard would give back. */

@@ -18,15 +18,18 @@
 #include "base/opts.h"
 #include "image/image.h"
 #include "io/file.h"
+#include "io/sparse.h"
 #include "ops/copy.h"
 #include "ops/target.h"
+#include "ops/verify.h"
 
 #define SPARSE_MAX (16 * MIB)
+#define SPARSE_DEFAULT 4096
 
 void qimg_convert_init(struct qimg_convert *c)
 {
 	memset(c, 0, sizeof(*c));
-	c->sparse_size = 4096;
+	c->sparse_size = SPARSE_DEFAULT;
 }
 
 static const char *create_opt(const struct qimg_convert *c, const char *key)
@@ -44,6 +47,18 @@ static bool only_backing_opts(const struct qimg_convert *c)
 			return false;
 	}
 	return true;
+}
+
+/* What each codec takes; the target may be an existing one, so this is for when it is open. */
+static int check_level(const struct qimg_convert *c, const struct qimg_image *target,
+		       struct qimg_error *e)
+{
+	int most = target->codec == CODEC_ZSTD ? 19 : 9;
+
+	if (!(c->flags & QIMG_CONVERT_COMPRESS) ||
+	    (c->compression_level >= 0 && c->compression_level <= most))
+		return 0;
+	return error_set(e, EINVAL, "Compression level %d is not from 1 to %d", c->compression_level, most);
 }
 
 static int check_request(const struct qimg_convert *c, struct qimg_error *e)
@@ -179,13 +194,13 @@ static int check_backing(const struct qimg_convert *c, const struct qimg_image *
 
 	if (!backing || !(c->flags & QIMG_CONVERT_NO_CREATE))
 		return 0;
-	path = name_resolve(c->target, backing, false, e);
+	path = name_resolve(target->filename, backing, false, e);
 	if (!path)
 		return -1;
 	ret = file_identify(path, &id, e);
 	if (ret == 0 && (!target->backing || !file_id_same(file_identity(target->backing->file), id)))
 		ret = error_set(e, EINVAL, "'%s' is not the backing file of the existing target '%s'",
-				backing, c->target);
+				backing, target->name);
 	free(path);
 	return ret;
 }
@@ -211,6 +226,25 @@ static unsigned keep_depth(const struct qimg_convert *c, const struct qimg_image
 	return 1;
 }
 
+/* Shared blocks are not looked through for zeros: only where nothing was said about those. */
+static enum copy_share share_how(const struct qimg_convert *c)
+{
+	if (c->flags & QIMG_CONVERT_HOST_COPY)
+		return COPY_SHARE_HOST;
+	if (c->flags & (QIMG_CONVERT_COMPRESS | QIMG_CONVERT_SALVAGE) || c->sparse_size != SPARSE_DEFAULT)
+		return COPY_SHARE_NEVER;
+	return COPY_SHARE_FREE;
+}
+
+static void say_zeroing(const struct qimg_convert *c, const struct qimg_image *target)
+{
+	const struct file *f = target->data_file ? target->data_file : target->file;
+	const char *by = sparse_zeroed_by(f);
+
+	if (by)
+		copy_note(c->progress, "Zeroed by %s", by);
+}
+
 static int copy_all(const struct qimg_convert *c, const struct target *t, uint64_t size,
 		    struct qimg_error *e)
 {
@@ -221,6 +255,11 @@ static int copy_all(const struct qimg_convert *c, const struct target *t, uint64
 		.keep_depth = keep_depth(c, t->img),
 		.blank = t->blank,
 		.compress = c->flags & QIMG_CONVERT_COMPRESS,
+		.level = c->compression_level,
+		.parallel = c->parallel,
+		.any_order = c->flags & QIMG_CONVERT_ANY_ORDER,
+		.salvage = c->flags & QIMG_CONVERT_SALVAGE,
+		.share = share_how(c),
 		.rate = c->rate,
 		.progress = c->progress,
 	};
@@ -228,7 +267,12 @@ static int copy_all(const struct qimg_convert *c, const struct target *t, uint64
 	if (copy_run(&copy, e) < 0)
 		return -1;
 	/* A larger size was asked for: a longer backing file must not show there. */
-	return copy_zero(&copy, size, t->size - size, e);
+	if (copy_zero(&copy, size, t->size - size, e) < 0)
+		return -1;
+	say_zeroing(c, t->img);
+	if (!(c->flags & QIMG_CONVERT_VERIFY))
+		return 0;
+	return qimg_flush(t->img, e) < 0 || verify_run(&copy, e) < 0 ? -1 : 0;
 }
 
 static int convert(const struct qimg_convert *c, struct qimg_error *e)
@@ -244,10 +288,12 @@ static int convert(const struct qimg_convert *c, struct qimg_error *e)
 	if (check_distinct(c, c->target, file_identity(t.img->file), e) < 0 ||
 	    (t.img->data_file &&
 	     check_distinct(c, file_path(t.img->data_file), file_identity(t.img->data_file), e) < 0) ||
-	    check_backing(c, t.img, e) < 0)
+	    check_backing(c, t.img, e) < 0 || check_level(c, t.img, e) < 0)
 		goto out;
 	if (copy_all(c, &t, size, e) < 0)
 		goto out;
+	if (!(c->flags & QIMG_CONVERT_NO_SYNC))
+		copy_phase(c->progress, "sync");
 	ret = target_finish(&t, e);
 out:
 	target_abort(&t);

@@ -1,43 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The copy pipeline. One request at a time passes the stages
+ * Copying: plans steps and keeps the ring of pieces (ring.h) full of them.
  *
- *	plan -> zero                        (nothing is read)
- *	     -> read -> scan -> zero        (runs of zeros in the data)
- *	                     -> write       (plain or compressed)
- *
- * Invariant: what lies before the position reported as done reads the same from source and target.
+ * Invariants: memory is bounded by the budget; the first error stops new steps, and all that is under way
+ * ends before it is reported; progress never goes back.
  */
 #include "ops/copy.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/mem.h"
-#include "base/zero.h"
 #include "image/image.h"
-#include "ops/plan.h"
+#include "ops/ring.h"
 
-#define PIECE (2 * MIB)		/* read and written at once, unless clusters or -S ask for more */
 #define ZERO_PIECE (256 * MIB)	/* zeroed between two looks at the cancel flag */
-#define FILE_UNIT (4 * KIB)	/* what file systems keep holes in */
-
-/* One piece on its way; the engine for many in flight at once is to put these in a ring. */
-struct request {
-	struct step step;
-	uint8_t *buf;
-	size_t room;			/* of buf: a power of two, and a multiple of the unit */
-};
-
-/* The pace of a copy with a rate limit. */
-struct pace {
-	struct timespec start;
-	uint64_t written;
-};
+#define SHARE_PIECE (256 * MIB)	/* copied by the host */
 
 int copy_check_cancel(const struct qimg_progress *p, struct qimg_error *e)
 {
@@ -46,31 +28,23 @@ int copy_check_cancel(const struct qimg_progress *p, struct qimg_error *e)
 	return 0;
 }
 
-static uint64_t pow2_at_most(uint64_t v)
+void copy_note(const struct qimg_progress *p, const char *fmt, ...)
 {
-	return UINT64_C(1) << log2_u64(v);
+	char text[256];
+	va_list ap;
+
+	if (!p || !p->note)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	p->note(p->ctx, text);
 }
 
-static uint64_t pow2_at_least(uint64_t v)
+void copy_phase(const struct qimg_progress *p, const char *phase)
 {
-	return is_pow2(v) ? v : pow2_at_most(v) << 1;
-}
-
-/*
- * The unit in which data and zeros are told apart: what the target can leave out, and no less than the
- * sparse size, so that a larger one makes for fewer, larger holes.
- */
-static uint64_t unit_of(const struct copy *c)
-{
-	uint64_t unit = c->target->grain;
-
-	if (c->compress)
-		unit = c->target->cluster_size;
-	if (!c->target->cluster_size)
-		unit = max_u64(unit, FILE_UNIT);
-	if (c->sparse)
-		unit = max_u64(unit, pow2_at_most(c->sparse));
-	return unit;
+	if (p && p->phase)
+		p->phase(p->ctx, phase);
 }
 
 int copy_zero(const struct copy *c, uint64_t off, uint64_t len, struct qimg_error *e)
@@ -97,131 +71,160 @@ int copy_zero(const struct copy *c, uint64_t off, uint64_t len, struct qimg_erro
 	return 0;
 }
 
-/* Waits until `len` more bytes may have been written. */
-static int keep_pace(const struct copy *c, struct pace *p, uint64_t len, struct qimg_error *e)
+/* ---- the pace of a copy with a rate limit ---- */
+
+struct pace {
+	struct timespec start;
+	uint64_t written;
+};
+
+static bool too_fast(const struct copy *c, const struct pace *p)
 {
-	const struct timespec nap = { 0, 20 * 1000 * 1000 };
+	struct timespec now;
+	double passed;
 
-	if (!c->rate)
-		return 0;
-	if (!p->written)
-		clock_gettime(CLOCK_MONOTONIC, &p->start);
-	p->written += len;
-	for (;;) {
-		struct timespec now;
-		double passed;
-
-		if (copy_check_cancel(c->progress, e) < 0)
-			return -1;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		passed = (double)(now.tv_sec - p->start.tv_sec) +
-			 (double)(now.tv_nsec - p->start.tv_nsec) / 1e9;
-		if (passed * (double)c->rate >= (double)p->written)
-			return 0;
-		nanosleep(&nap, NULL);
-	}
+	if (!c->rate || !p->written)
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	passed = (double)(now.tv_sec - p->start.tv_sec) +
+		 (double)(now.tv_nsec - p->start.tv_nsec) / 1e9;
+	return passed * (double)c->rate < (double)p->written;
 }
 
-/* Cluster by cluster; all-zero clusters have been left out where that was wanted. */
-static int write_packed(const struct copy *c, uint64_t off, const uint8_t *buf, uint64_t len,
-			struct qimg_error *e)
+static void count_pace(const struct copy *c, struct pace *p, uint64_t len)
 {
-	while (len) {
-		uint64_t n = min_u64(len, c->target->cluster_size);
-		int r;
+	if (c->rate && !p->written)
+		clock_gettime(CLOCK_MONOTONIC, &p->start);
+	p->written += len;
+}
 
-		/* The end of the sources may lie inside a cluster whose rest is to stay. */
-		if (n == c->target->cluster_size || off + n == c->target->size)
-			r = qimg_write_compressed(c->target, off, buf, n, e);
-		else
-			r = qimg_write(c->target, off, buf, n, e);
-		if (r < 0 || copy_check_cancel(c->progress, e) < 0)
-			return -1;
-		off += n;
-		buf += n;
-		len -= n;
+/* ---- the steps ---- */
+
+struct run {
+	const struct copy *copy;
+	struct ring ring;
+	struct pace pace;
+	enum copy_share share;
+};
+
+/* Has the host copy what it can of the step, once nothing is in flight. The bytes that are through. */
+static uint64_t share(struct run *u, struct step *s)
+{
+	struct ring *r = &u->ring;
+
+	if (u->share == COPY_SHARE_NEVER || s->kind != STEP_DATA ||
+	    !share_find(r, s->start, s->len, &u->share))
+		return 0;
+	while (r->active && !r->failed)
+		loop_step(r->loop, true);
+	return r->failed ? 0 : share_step(r, s->start, s->len, &u->share);
+}
+
+/* Begins the step at r->pos with a piece that is free. */
+static int next_step(struct run *u, struct piece *p, struct qimg_error *e)
+{
+	uint64_t piece = u->ring.budget.piece, most = piece;
+	struct ring *r = &u->ring;
+	struct step s;
+	uint64_t did;
+
+	if (u->share != COPY_SHARE_NEVER)
+		most = max_u64(most, SHARE_PIECE);
+	if (plan_next(&r->plan, r->pos, most, &s, e) < 0)
+		return -1;
+	did = share(u, &s);
+	if (did) {
+		s.len = did;
+		r->done += did;
+		count_pace(u->copy, &u->pace, did);
+	} else if (s.kind == STEP_DATA) {
+		s.len = min_u64(s.len, piece - s.start % piece);
+		count_pace(u->copy, &u->pace, s.len);
+		piece_start(p, &s);
+	} else if (s.kind == STEP_ZERO && !u->copy->blank) {
+		piece_start(p, &s);
+	} else {
+		r->done += s.len;
 	}
+	r->pos += s.len;
 	return 0;
 }
 
-static int write_data(const struct copy *c, uint64_t off, const uint8_t *buf, uint64_t len,
-		      struct pace *pace, struct qimg_error *e)
+static bool may_start(struct run *u)
 {
-	if (!len)
-		return 0;
-	if (keep_pace(c, pace, len, e) < 0)
-		return -1;
-	if (c->compress)
-		return write_packed(c, off, buf, len, e);
-	return qimg_write(c->target, off, buf, len, e);
+	return !u->ring.failed && u->ring.pos < u->copy->size && !too_fast(u->copy, &u->pace);
 }
 
-/* Writes what is not zero; runs of zeros shorter than the sparse size count as data. */
-static int scan_and_write(const struct copy *c, const struct request *r, uint64_t unit,
-			  struct pace *pace, struct qimg_error *e)
+/* Waits for something to happen; with a limit on the rate, time passing is something. */
+static void wait_a_little(struct run *u)
 {
-	uint64_t at = 0, from = 0;	/* [from, at) is data not written yet */
-	uint64_t off = r->step.start;
+	const struct timespec nap = { 0, 20 * 1000 * 1000 };
+	struct ring *r = &u->ring;
 
-	while (c->sparse && at < r->step.len) {
-		bool zero;
-		uint64_t run = zero_run(r->buf + at, r->step.len - at, unit, &zero);
-
-		/* Behind the end of the disk nothing follows: zeros there are a hole however few. */
-		if (zero && (run >= c->sparse || off + at + run == c->size)) {
-			if (write_data(c, off + from, r->buf + from, at - from, pace, e) < 0 ||
-			    copy_zero(c, off + at, run, e) < 0)
-				return -1;
-			from = at + run;
-		}
-		at += run;
+	if (!too_fast(u->copy, &u->pace)) {
+		loop_step(r->loop, true);
+		return;
 	}
-	return write_data(c, off + from, r->buf + from, r->step.len - from, pace, e);
+	while (loop_step(r->loop, false))
+		;
+	nanosleep(&nap, NULL);
 }
 
-static void report(const struct copy *c, uint64_t done)
+/* With a limit on the rate, the copy takes its time to the end. */
+static bool is_through(const struct run *u)
 {
-	if (c->progress && c->progress->report)
-		c->progress->report(c->progress->ctx, done, c->size);
+	const struct ring *r = &u->ring;
+
+	return !r->active && (r->failed || (r->pos == u->copy->size && !too_fast(u->copy, &u->pace)));
+}
+
+static int run_steps(struct run *u, struct qimg_error *e)
+{
+	struct ring *r = &u->ring;
+	struct qimg_error why;
+	struct piece *p;
+
+	while (!is_through(u)) {
+		while (may_start(u) && (p = ring_free_piece(r))) {
+			if (copy_check_cancel(u->copy->progress, &why) < 0 ||
+			    next_step(u, p, &why) < 0)
+				ring_fail(r, &why);
+			ring_report(r);
+		}
+		if (!r->failed && copy_check_cancel(u->copy->progress, &why) < 0)
+			ring_fail(r, &why);
+		if (!is_through(u))
+			wait_a_little(u);
+	}
+	if (r->failed)
+		*e = r->error;
+	return r->failed ? -1 : 0;
+}
+
+static void say_how(const struct run *u)
+{
+	const struct ring *r = &u->ring;
+
+	if (u->copy->compress && r->budget.workers < r->budget.wanted)
+		copy_note(u->copy->progress, "Compressing with %u workers instead of %u, to need less "
+			  "memory", r->budget.workers, r->budget.wanted);
+	if (r->lost)
+		warn("%" PRIu64 " bytes could not be read and are zeros now, the first of them at "
+		     "offset 0x%" PRIx64, r->lost, r->lost_at);
 }
 
 int copy_run(const struct copy *c, struct qimg_error *e)
 {
-	uint64_t unit = unit_of(c), pos = 0;
-	struct plan plan = {
-		.sources = c->sources, .source_count = c->source_count, .size = c->size,
-		.unit = unit, .all_data = !c->sparse, .keep_depth = c->keep_depth,
-	};
-	struct request r = { .room = max_u64(PIECE, pow2_at_least(max_u64(c->sparse, unit))) };
-	struct pace pace = { .written = 0 };
+	struct run u = { .copy = c, .share = c->share };
 	int ret = -1;
 
-	r.buf = mem_buffer(r.room, e);
-	if (!r.buf)
-		return -1;
-	report(c, 0);
-	while (pos < c->size) {
-		if (copy_check_cancel(c->progress, e) < 0 ||
-		    plan_next(&plan, pos, r.room, &r.step, e) < 0)
-			goto out;
-		switch (r.step.kind) {
-		case STEP_KEEP:
-			break;
-		case STEP_ZERO:
-			if (copy_zero(c, pos, r.step.len, e) < 0)
-				goto out;
-			break;
-		case STEP_DATA:
-			if (plan_read(&plan, pos, r.buf, r.step.len, e) < 0 ||
-			    scan_and_write(c, &r, unit, &pace, e) < 0)
-				goto out;
-			break;
-		}
-		pos += r.step.len;
-		report(c, pos);
+	copy_phase(c->progress, "copy");
+	if (c->progress && c->progress->report)
+		c->progress->report(c->progress->ctx, 0, c->size);
+	if (ring_open(&u.ring, c, e) == 0) {
+		ret = run_steps(&u, e);
+		say_how(&u);
 	}
-	ret = 0;
-out:
-	free(r.buf);
+	ring_close(&u.ring);
 	return ret;
 }

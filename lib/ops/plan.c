@@ -40,6 +40,13 @@ static void find_source(struct plan *p, uint64_t pos)
 	}
 }
 
+struct qimg_image *plan_source(struct plan *p, uint64_t pos, uint64_t *off)
+{
+	find_source(p, pos);
+	*off = pos - p->source_start;
+	return p->sources[p->source];
+}
+
 static enum step_kind classify(const struct plan *p, const struct extent *x)
 {
 	bool deep = p->keep_depth && x->depth >= p->keep_depth;
@@ -64,13 +71,10 @@ static enum step_kind classify(const struct plan *p, const struct extent *x)
 
 static int map_one(struct plan *p, uint64_t pos, struct step *s, struct qimg_error *e)
 {
-	struct qimg_image *src;
 	struct extent x;
 	uint64_t off;
+	struct qimg_image *src = plan_source(p, pos, &off);
 
-	find_source(p, pos);
-	src = p->sources[p->source];
-	off = pos - p->source_start;
 	if (image_map_chain(src, off, src->size - off, &x, NULL, e) < 0)
 		return -1;
 	s->start = pos;
@@ -139,27 +143,5 @@ int plan_next(struct plan *p, uint64_t pos, uint64_t max, struct step *s, struct
 		at = step_end(&p->run);
 	}
 	s->len = end - pos;
-	return 0;
-}
-
-int plan_read(struct plan *p, uint64_t pos, void *buf, size_t len, struct qimg_error *e)
-{
-	char *to = buf;
-
-	while (len) {
-		struct qimg_image *src;
-		uint64_t off;
-		size_t n;
-
-		find_source(p, pos);
-		src = p->sources[p->source];
-		off = pos - p->source_start;
-		n = min_u64(len, src->size - off);
-		if (qimg_read(src, off, to, n, e) < 0)
-			return -1;
-		to += n;
-		pos += n;
-		len -= n;
-	}
 	return 0;
 }

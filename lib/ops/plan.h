@@ -43,7 +43,7 @@ struct plan {			/* the first part is filled by the caller, the rest starts as ze
  * max, itself a multiple of the unit; it may hold zeros that do not fill a unit.
  */
 int plan_next(struct plan *p, uint64_t pos, uint64_t max, struct step *s, struct qimg_error *e);
-/* Reads what the guest sees there; the range may reach over several sources. */
-int plan_read(struct plan *p, uint64_t pos, void *buf, size_t len, struct qimg_error *e);
+/* The source that holds the byte at pos, and where in there that is. */
+struct qimg_image *plan_source(struct plan *p, uint64_t pos, uint64_t *off);
 
 #endif

@@ -21,6 +21,7 @@
 #include "io/file.h"
 #include "io/lock.h"
 #include "io/replace.h"
+#include "ops/space.h"
 
 static const char *format_of(const struct qimg_convert *c)
 {
@@ -169,7 +170,8 @@ static int open_new(struct target *t, const struct qimg_convert *c, struct qimg_
 	if (replace_open(&t->replace, c->target, rflags, e) < 0)
 		return -1;
 	f = replace_file(t->replace);
-	if (lock_set(f, LOCK_WRITE, e) < 0 || create_write(t->creation, f, &quiet, e) < 0)
+	if (space_check(c, f, t->size, e) < 0 || lock_set(f, LOCK_WRITE, e) < 0 ||
+	    create_write(t->creation, f, &quiet, e) < 0)
 		return -1;
 	f = replace_take(t->replace);
 	if (image_open_file(&img, f, c->target, t->creation->driver->name, c->open_opts,

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The memory of a copy. At the default level of compression all buffers and the state of the workers
+ * stay below LIMIT, for any cluster size and any number of CPUs: there are fewer workers rather than more
+ * memory. A high level of zstd takes more for each worker, as documented.
+ */
+#include "ops/budget.h"
+
+#include <sched.h>
+
+#include "base/bytes.h"
+#include "image/image.h"
+#include "ops/copy.h"
+
+#define LIMIT (48 * MIB)		/* of 64 MiB, the rest being caches and the program itself */
+#define PLAIN_PIECE (1 * MIB)		/* read and written at once */
+#define PACKED_PIECE (256 * KIB)	/* deflated by one worker: small, so that all end together */
+
+enum { PIECES = 8, MORE_PIECES = 4 };
+
+static unsigned cpus(void)
+{
+	cpu_set_t set;
+	int n = 0;
+
+	if (!sched_getaffinity(0, sizeof(set), &set))
+		n = CPU_COUNT(&set);
+	return n > 0 ? (unsigned)n : 1;
+}
+
+static uint64_t pow2_at_least(uint64_t v)
+{
+	return is_pow2(v) ? v : UINT64_C(2) << log2_u64(v);
+}
+
+/* What a compressor keeps for clusters of this size, at the default level. */
+static uint64_t codec_memory(const struct qimg_image *target)
+{
+	if (target->codec == CODEC_ZSTD)
+		return MIB + 2 * (uint64_t)target->cluster_size;
+	return 512 * KIB;
+}
+
+static void plain(struct budget *b, const struct copy *c)
+{
+	b->workers = b->wanted = cpus();
+	b->pieces = c->parallel ? c->parallel : PIECES;
+	b->pieces = (unsigned)min_u64(b->pieces, max_u64(LIMIT / b->piece, 1));
+}
+
+/* Each worker has a piece, and some more are being read and written. */
+static void packed(struct budget *b, const struct copy *c)
+{
+	uint64_t two = 2 * (uint64_t)b->piece, codec = codec_memory(c->target);
+	uint64_t left = LIMIT - min_u64(LIMIT, MORE_PIECES * two);
+
+	b->wanted = c->parallel ? c->parallel : cpus();
+	b->workers = (unsigned)min_u64(b->wanted, max_u64(left / (two + codec), 1));
+	b->pieces = b->workers + MORE_PIECES;
+	if (c->parallel)
+		b->pieces = (unsigned)min_u64(b->pieces, c->parallel);
+	b->pieces = (unsigned)min_u64(b->pieces, max_u64(LIMIT / two, 1));
+}
+
+void budget_make(struct budget *b, const struct copy *c, uint64_t unit)
+{
+	uint64_t piece = c->compress ? PACKED_PIECE : PLAIN_PIECE;
+
+	if (c->sparse)
+		piece = max_u64(piece, pow2_at_least(c->sparse));
+	b->piece = max_u64(piece, unit);
+	if (c->compress)
+		packed(b, c);
+	else
+		plain(b, c);
+}
