@@ -253,7 +253,7 @@ struct ioq_req *ioq_poll(struct ioq *q)
 		collect(q, false);
 	/* What has started now may have been put off. */
 	if (q->put_off)
-		q->engine->poll(q, false);
+		collect(q, false);
 	r = ioq_list_take(&q->finished);
 	update_event(q);
 	return r;
