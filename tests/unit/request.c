@@ -479,7 +479,8 @@ static bool works(const char *aio)
 
 static void *one_thread(void *arg)
 {
-	static const struct plan p = { .aio = "threads", .layers = 2, .depth = 16, .rounds = 60 };
+	static const struct plan p = { .aio = "threads", .layers = 2, .depth = 16, .rounds = 60,
+				       .flags = QIMG_OPEN_NO_FLUSH };
 	struct world *w = arg;
 
 	run_world(w, &p);
@@ -628,13 +629,13 @@ int main(int argc, char **argv)
 		for (unsigned d = 0; d < ARRAY_SIZE(depths); d++) {
 			p.depth = depths[d];
 			p.layers = d % 2 ? LAYERS_MAX : 1;
-			p.flags = d == 2 ? QIMG_OPEN_UNMAP : 0;
+			p.flags = d == 1 ? 0 : d == 2 ? QIMG_OPEN_UNMAP | QIMG_OPEN_NO_FLUSH : QIMG_OPEN_NO_FLUSH;
 			test_plan(&p, 10 * i + d, "");
 		}
 		p.options = "extended_l2=on";
 		p.depth = 32;
 		p.layers = 2;
-		p.flags = QIMG_OPEN_UNMAP;
+		p.flags = QIMG_OPEN_UNMAP | QIMG_OPEN_NO_FLUSH;
 		test_plan(&p, 10 * i + 7, "");
 		p.options = "compression_type=zstd,lazy_refcounts=on";
 		p.flags = QIMG_OPEN_WRITETHROUGH | QIMG_OPEN_NO_FLUSH;
