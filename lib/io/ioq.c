@@ -34,6 +34,7 @@ static const struct ioq_engine *const engines[] = {
 	&ioq_threads_engine,
 	&ioq_sync_engine,
 	&ioq_aio_engine,
+	&ioq_model_engine,
 };
 
 void ioq_list_init(struct ioq_list *l)
@@ -82,6 +83,7 @@ static int open_engine(struct ioq *q, const struct ioq_engine *engine, const cha
 		       struct qimg_error *e)
 {
 	q->engine = engine;
+	q->name = engine->name;
 	return engine->open ? engine->open(q, arg, e) : 0;
 }
 
@@ -149,7 +151,7 @@ void ioq_free(struct ioq *q)
 
 const char *ioq_engine_name(const struct ioq *q)
 {
-	return q->engine->name;
+	return q->name;
 }
 
 static void watch(struct ioq *q, int fd)

@@ -15,13 +15,17 @@ struct ioq;
 
 enum ioq_op { IOQ_READ, IOQ_WRITE, IOQ_SYNC, IOQ_ZERO, IOQ_DISCARD };
 
+enum {
+	IOQ_METADATA = 1 << 30,	/* READ, WRITE: not guest data; some models tell the two apart */
+};
+
 struct ioq_req {		/* filled by the caller, who keeps it alive until it is reaped */
 	enum ioq_op op;
 	struct file *file;	/* stays open until then, too */
 	uint64_t off;
 	void *buf;		/* READ, WRITE */
 	uint64_t len;
-	unsigned flags;		/* ZERO: SPARSE_* */
+	unsigned flags;		/* ZERO: SPARSE_*; IOQ_METADATA */
 	void *owner;		/* the caller's */
 	/* Filled by the engine: 0 or an errno value, and the message that belongs to it. */
 	int code;
@@ -30,8 +34,8 @@ struct ioq_req {		/* filled by the caller, who keeps it alive until it is reaped
 };
 
 /*
- * engine: "sync", "threads", "native" (Linux AIO), "io_uring"; NULL or "auto" for the best that works
- * here. depth: requests in flight at most, >= 1; an engine may have a lower limit of its own.
+ * engine: "sync", "threads", "native" (Linux AIO), "io_uring", "model=NAME"; NULL or "auto" for the best
+ * that works here. depth: requests in flight at most, >= 1; an engine may have a lower limit of its own.
  */
 int ioq_new(struct ioq **q, const char *engine, unsigned depth, struct qimg_error *e);
 void ioq_free(struct ioq *q);	/* nothing may be in flight; NULL is allowed */
@@ -52,5 +56,10 @@ struct ioq_req *ioq_poll(struct ioq *q);
 int ioq_fd(struct ioq *q);
 /* Submits one request and waits for it. 0, or -1 with *e. Nothing else may be in flight. */
 int ioq_run(struct ioq *q, struct ioq_req *r, struct qimg_error *e);
+
+/* The engines "model=NAME" by number, and what the model is made after; NULL behind the last one. */
+const char *ioq_model(unsigned i, const char **source);
+/* How many ns a device as in the model would have taken so far; 0 with other engines. */
+uint64_t ioq_model_now(const struct ioq *q);
 
 #endif

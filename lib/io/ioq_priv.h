@@ -51,7 +51,8 @@ struct ioq_engine {
 	int (*fd)(struct ioq *q);
 };
 
-extern const struct ioq_engine ioq_sync_engine, ioq_threads_engine, ioq_aio_engine, ioq_uring_engine;
+extern const struct ioq_engine ioq_sync_engine, ioq_threads_engine, ioq_aio_engine, ioq_uring_engine,
+			       ioq_model_engine;
 
 struct ioq_list {
 	struct ioq_req *first, **last;
@@ -63,6 +64,7 @@ struct ioq_req *ioq_list_take(struct ioq_list *l);	/* the first one, or NULL */
 
 struct ioq {
 	const struct ioq_engine *engine;
+	const char *name;
 	void *state;			/* the engine's */
 	unsigned depth;
 	struct ioq_list held;		/* submitted, not started */

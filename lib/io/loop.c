@@ -62,6 +62,11 @@ const char *loop_engine(const struct loop *l)
 	return ioq_engine_name(l->q);
 }
 
+uint64_t loop_model_now(const struct loop *l)
+{
+	return ioq_model_now(l->q);
+}
+
 void loop_io(struct loop *l, struct loop_io *io)
 {
 	io->req.owner = io;

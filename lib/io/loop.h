@@ -39,6 +39,7 @@ int loop_new(struct loop **l, const char *engine, unsigned depth, unsigned worke
 	     struct qimg_error *e);
 void loop_free(struct loop *l);		/* nothing may be under way; NULL is allowed */
 const char *loop_engine(const struct loop *l);
+uint64_t loop_model_now(const struct loop *l);	/* ioq_model_now */
 /* Starts; never fails by itself: a failure arrives with the completion. */
 void loop_io(struct loop *l, struct loop_io *io);
 /* -1 with *e when the workers can't be started: the caller may run the job itself. */

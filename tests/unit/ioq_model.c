@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * lib/io/ioq_model: the I/O is done; the clock goes as the device would, and comes to the figures that
+ * the models are made after.
+ */
+#include <errno.h>
+
+#include "base/error.h"
+#include "io/file.h"
+#include "io/ioq.h"
+#include "io/loop.h"
+#include "scratch.h"
+#include "tap.h"
+
+#define KIB ((uint64_t)1024)
+#define GIB (KIB * KIB * KIB)
+
+static struct qimg_error e;
+static struct file *f;
+static uint8_t buf[65536];
+
+/* ns for one request alone. */
+static uint64_t take(struct ioq *q, enum ioq_op op, uint64_t off, uint64_t len, unsigned flags)
+{
+	struct ioq_req r = { .op = op, .file = f, .off = off, .buf = buf, .len = len, .flags = flags };
+	uint64_t before = ioq_model_now(q);
+
+	return ioq_run(q, &r, &e) ? UINT64_MAX : ioq_model_now(q) - before;
+}
+
+static bool near(double got, double want, double percent)
+{
+	bool is = got > want * (1 - percent / 100) && got < want * (1 + percent / 100);
+
+	if (!is)
+		diag("got %.1f, want %.1f", got, want);
+	return is;
+}
+
+static double per_second(double ns)
+{
+	return 1e9 / ns;
+}
+
+static void cache_sizes_2015(void)
+{
+	static const struct {
+		double part, iops;
+	} rows[] = { { 16 / 40., 5100 }, { 24 / 40., 7300 }, { 32 / 40., 12700 }, { 1, 63600 } };
+	struct ioq *q = NULL;
+	double hit, miss;
+	unsigned i;
+
+	ok(!ioq_new(&q, "model=ssd-2015", 8, &e), "model=ssd-2015");
+	is_str(ioq_engine_name(q), "model=ssd-2015", "tells its name");
+	is_i64(ioq_fd(q), -1, "has no descriptor");
+	hit = (double)take(q, IOQ_READ, 7 * 4096, 4096, 0);
+	miss = (double)take(q, IOQ_READ, 1 << 20, 65536, IOQ_METADATA);
+	for (i = 0; i < 4; i++)
+		ok(near(per_second(hit + (1 - rows[i].part) * miss), rows[i].iops, 3), "%.0f a second", rows[i].iops);
+	ioq_free(q);
+}
+
+static void entry_sizes_2018(void)
+{
+	static const struct {
+		unsigned entry;
+		double part, iops;
+	} rows[] = { { 4, 0.2, 6545 }, { 16, 0.2, 5177 }, { 64, 0.2, 2718 }, { 4, 0.6, 12045 }, { 16, 0.6, 9798 },
+		     { 64, 0.6, 5326 }, { 4, 1, 55680 }, { 64, 1, 57355 } };
+	struct ioq *q = NULL;
+	double ns;
+	unsigned i;
+
+	ok(!ioq_new(&q, "model=ssd-2018", 1, &e), "model=ssd-2018");
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		ns = (double)take(q, IOQ_READ, 0, 4096, 0) +
+		     (1 - rows[i].part) * (double)take(q, IOQ_READ, 1 << 20, rows[i].entry * KIB, IOQ_METADATA);
+		ok(near(per_second(ns), rows[i].iops, 12), "%.0f a second", rows[i].iops);
+	}
+	ioq_free(q);
+}
+
+static void disk_2016(void)
+{
+	struct ioq *q = NULL;
+	uint64_t ns = 0;
+	unsigned i;
+
+	ok(!ioq_new(&q, "model=hdd-2016", 4, &e), "model=hdd-2016");
+	for (i = 0; i < 100; i++)
+		ns += take(q, IOQ_READ, i * 7 * 4096 % GIB, 4096, 0);
+	ok(near(per_second((double)ns / 100), 99, 1), "random reads");
+	for (i = 0, ns = 0; i < 100; i++)
+		ns += take(q, IOQ_READ, i * 7 * 4096, 4096, 0) +
+		      take(q, IOQ_READ, GIB + i * 99 * 4096, 4096, IOQ_METADATA);
+	ok(near(per_second((double)ns / 100), 49.5, 1), "random reads with a table for each");
+	take(q, IOQ_READ, 0, 4096, 0);
+	for (i = 1, ns = 0; i <= 100; i++)
+		ns += take(q, IOQ_READ, i * 4096, 4096, 0);
+	ok(near(per_second((double)ns / 100), 21000, 1), "sequential reads");
+	take(q, IOQ_READ, GIB, 4096, IOQ_METADATA);
+	take(q, IOQ_READ, 0, 4096, 0);
+	for (i = 1, ns = 0; i <= 100; i++)
+		ns += take(q, IOQ_READ, GIB, 4096, IOQ_METADATA) + take(q, IOQ_READ, i * 4096, 4096, 0);
+	ok(near(per_second((double)ns / 100), 14000, 1), "sequential reads with the same table again and again");
+	ioq_free(q);
+}
+
+static void misses_2019(void)
+{
+	struct ioq *q = NULL;
+	double hit, miss;
+
+	ok(!ioq_new(&q, "model=thin-2019", 1, &e), "model=thin-2019");
+	hit = (double)take(q, IOQ_WRITE, 0, 4096, 0);
+	miss = (double)take(q, IOQ_WRITE, 1 << 20, 65536, IOQ_METADATA) + (double)take(q, IOQ_SYNC, 0, 0, 0) +
+	       (double)take(q, IOQ_READ, 2 << 20, 65536, IOQ_METADATA);
+	ok(near(per_second(hit), 16000, 1), "random writes, all tables at hand");
+	ok(near(per_second(hit + 0.293 * miss), 500, 2), "one table short");
+	ioq_free(q);
+}
+
+static void many_at_once(void)
+{
+	struct ioq_req r[9], *back;
+	struct ioq *q = NULL;
+	uint64_t one, before;
+	unsigned i, n = 0;
+
+	ioq_new(&q, "model=ssd-2015", 9, &e);
+	one = take(q, IOQ_READ, 1 << 20, 65536, IOQ_METADATA);
+	before = ioq_model_now(q);
+	for (i = 0; i < 9; i++) {
+		r[i] = (struct ioq_req){ .op = IOQ_READ, .file = f, .off = i << 20, .buf = buf,
+					 .len = i < 8 ? 65536 : 4096, .flags = i < 8 ? IOQ_METADATA : 0 };
+		ioq_submit(q, &r[i]);
+	}
+	is_u64(ioq_model_now(q), before, "the clock stands while nothing is reaped");
+	ok(ioq_poll(q) == &r[8], "what is done first comes first");
+	ok(ioq_model_now(q) > before && ioq_model_now(q) < before + one, "and takes its time");
+	while ((back = ioq_reap(q)))
+		n += !back->code;
+	ok(n == 8 && ioq_model_now(q) == before + one, "eight tables at once take as long as one");
+	before = ioq_model_now(q);
+	r[0] = (struct ioq_req){ .op = IOQ_DISCARD, .file = f, .off = 0, .len = 4096 };
+	ok(!ioq_run(q, &r[0], &e) && ioq_model_now(q) > before, "discards take time");
+	r[0].op = IOQ_ZERO;
+	r[0].len = UINT64_MAX;
+	ok(ioq_run(q, &r[0], &e) && e.code == EFBIG, "errors are reported: %s", e.msg);
+	ioq_free(q);
+}
+
+static void real(void)
+{
+	uint8_t out[100], in[100];
+	struct loop *l = NULL;
+	struct ioq *q = NULL;
+	const char *source;
+	unsigned i;
+
+	memset(out, 0x5a, sizeof(out));
+	for (i = 0; ioq_model(i, &source); i++) {
+		struct ioq_req w = { .op = IOQ_WRITE, .file = f, .off = 12345, .buf = out, .len = 100 };
+		struct ioq_req r = { .op = IOQ_READ, .file = f, .off = 12345, .buf = in, .len = 100 };
+
+		ok(!ioq_new(&q, ioq_model(i, &source), 3, &e) && strlen(source) > 10, "%s: %s",
+		   ioq_model(i, &source), source);
+		out[i] = (uint8_t)i;
+		ok(!ioq_run(q, &w, &e) && !ioq_run(q, &r, &e) && !memcmp(in, out, 100), "does it");
+		ioq_free(q);
+	}
+	ok(ioq_new(&q, "model=abacus", 1, &e) && e.code == EINVAL, "%s", e.msg);
+	ok(!ioq_new(&q, "sync", 1, &e) && ioq_model_now(q) == 0, "other engines have no clock");
+	ioq_free(q);
+	ok(!loop_new(&l, "model=hdd-2016", 4, 1, &e) && !loop_model_now(l), "a loop has the clock of its engine");
+	loop_free(l);
+}
+
+int main(void)
+{
+	scratch_enter();
+	ok(!file_open(&f, "file", FILE_WRITE | FILE_CREATE, &e) && !file_truncate(f, 3 * GIB, &e), "a file");
+	cache_sizes_2015();
+	entry_sizes_2018();
+	disk_2016();
+	misses_2019();
+	many_at_once();
+	real();
+	file_close(f);
+	return done_testing();
+}
