@@ -243,7 +243,7 @@ static int advance(struct request *r)
 
 void request_wake(struct request *r)
 {
-	int rc;
+	int rc = STEP_WAIT;
 
 	if (r->running)
 		r->again = true;
@@ -327,25 +327,23 @@ void qimg_submit(struct qimg_image *img, struct qimg_io *io)
 
 static void run_ended(struct qimg_io *io)
 {
-	*(bool *)io->user = true;
+	io->done = NULL;
 }
 
 int request_run(struct qimg_image *img, struct qimg_io *io, struct qimg_error *e)
 {
 	struct requests *rs = requests_of(img, e);
-	bool ended = false;
 	struct request *r;
 
 	if (!rs)
 		return -1;
 	io->done = run_ended;
-	io->user = &ended;
 	r = add(rs, img, io);
 	if (r) {
 		r->blocking = true;
 		request_wake(r);
 	}
-	while (!ended)
+	while (io->done)
 		loop_step(rs->loop, true);
 	if (io->code)
 		*e = io->error;
