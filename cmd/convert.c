@@ -207,7 +207,7 @@ static int convert(const struct args *a, const struct qimg_opts *opts, struct qi
 	ui_progress_end(!ret);
 	if (ret) {
 		ui_error("%s", e.msg);
-		createopts_suggest_format(&convert_command, a, 'B', opts, target);
+		createopts_suggest_format(&convert_command, a, 'B', opts, target, &e);
 	}
 out:
 	qimg_opts_free(target_opts);
