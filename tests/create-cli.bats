@@ -220,3 +220,16 @@ columns() {
 	equal "$(grep -c . err)" 1
 	no_litter . err
 }
+
+@test "a new image is not named by json:{...}" {
+	local name='json:{"driver":"raw","file":{"driver":"file","filename":"x"}}'
+	refused x qimg create "$name" 1M
+	says json
+	qimg create -q src 1M
+	refused x qimg convert src "$name"
+	says json
+	no_litter . src
+	# just a name
+	qimg create -q json:x 1M
+	[ -f json:x ]
+}
