@@ -42,6 +42,7 @@ void image_free(struct qimg_image *img)
 	if (!img)
 		return;
 	packed_free(img);
+	codec_free(img->codec_ctx);
 	free(img->scratch);
 	ioq_free(img->queue);
 	qimg_opts_free(img->backing_opts);
@@ -59,6 +60,13 @@ struct ioq *image_queue(struct qimg_image *img, struct qimg_error *e)
 	if (!img->queue && ioq_new(&img->queue, "sync", 1, e) < 0)
 		img->queue = NULL;
 	return img->queue;
+}
+
+struct codec_ctx *image_codec(struct qimg_image *img, struct qimg_error *e)
+{
+	if (!img->codec_ctx)
+		img->codec_ctx = codec_new(e);
+	return img->codec_ctx;
 }
 
 static const struct driver *find_driver(struct qimg_image *img, struct file *f, const char *format,

@@ -17,7 +17,6 @@
 #include "io/ioq.h"
 
 struct inflated {
-	struct codec_ctx *ctx;
 	const struct qimg_image *of;	/* NULL: nothing is kept */
 	uint64_t host;
 	uint8_t *data;			/* of->cluster_size bytes in use */
@@ -36,7 +35,6 @@ void packed_free(struct qimg_image *img)
 {
 	if (!img->inflated)
 		return;
-	codec_free(img->inflated->ctx);
 	free(img->inflated->data);
 	free(img->inflated->packed);
 	free(img->inflated);
@@ -59,11 +57,12 @@ static int have_room(uint8_t **buf, size_t *room, size_t len, struct qimg_error 
 static int load(struct qimg_image *img, const struct extent *x, struct qimg_error *e)
 {
 	struct inflated *c = img->inflated;
+	struct codec_ctx *ctx = image_codec(img, e);
 	struct ioq *q = image_queue(img, e);
 	struct ioq_req req = { .op = IOQ_READ, .file = x->file, .off = x->host };
 	uint64_t end = file_size(x->file), cluster = round_down(x->start, x->image->cluster_size);
 
-	if (!q)
+	if (!ctx || !q)
 		return -1;
 	if (x->host >= end)
 		return error_set(e, EIO, "'%s': the compressed cluster at guest offset 0x%" PRIx64 " lies "
@@ -77,7 +76,7 @@ static int load(struct qimg_image *img, const struct extent *x, struct qimg_erro
 	req.buf = c->packed;
 	if (ioq_run(q, &req, e) < 0)
 		return -1;
-	if (codec_ctx_inflate(c->ctx, x->image->codec, c->packed, req.len, c->data,
+	if (codec_ctx_inflate(ctx, x->image->codec, c->packed, req.len, c->data,
 			      x->image->cluster_size, e) < 0)
 		return error_prefix(e, "'%s': the compressed cluster at guest offset 0x%" PRIx64
 				    " cannot be read", x->image->name, cluster);
@@ -95,11 +94,6 @@ int packed_read(struct qimg_image *img, const struct extent *x, void *buf, size_
 		if (!c)
 			return -1;
 		img->inflated = c;
-		c->ctx = codec_new(e);
-		if (!c->ctx) {
-			packed_free(img);
-			return -1;
-		}
 	}
 	if (c->of != x->image || c->host != x->host) {
 		c->of = NULL;

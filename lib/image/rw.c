@@ -231,19 +231,23 @@ int qimg_write_compressed(struct qimg_image *img, uint64_t off, const void *buf,
 {
 	size_t cluster = img->cluster_size, packed_len = cluster - 1;
 	uint8_t *padded = NULL, *packed = NULL;
+	struct codec_ctx *ctx;
 	int rc = -1;
 
 	if (!(img->driver->caps & DRIVER_PACK))
 		return error_set(e, ENOTSUP, "Format '%s' has no compression", img->driver->name);
-	if (rw_change_begin(img, off, buf, len, e) < 0)
+	if (check_range(img, off, len, e) < 0)
 		return -1;
 	if (!is_aligned(off, cluster) || (len != cluster && len != img->size - off))
 		return error_set(e, EINVAL, "A compressed write to '%s' is of one whole cluster (%zu bytes) "
 				 "at a time", img->name, cluster);
+	if (rw_change_begin(img, off, buf, len, e) < 0)
+		return -1;
 	if (len == 0)
 		return 0;
+	ctx = image_codec(img, e);
 	packed = mem_alloc(packed_len, e);
-	if (!packed)
+	if (!ctx || !packed)
 		goto out;
 	if (len < cluster) {
 		padded = mem_zalloc(cluster, e);
@@ -251,7 +255,8 @@ int qimg_write_compressed(struct qimg_image *img, uint64_t off, const void *buf,
 			goto out;
 		memcpy(padded, buf, len);
 	}
-	rc = codec_deflate(img->codec, 0, padded ? padded : buf, cluster, packed, &packed_len, e);
+	rc = codec_ctx_deflate(ctx, img->codec, 0, padded ? padded : buf, cluster, packed, &packed_len,
+			       e);
 	if (rc == 0)
 		rc = write_packed(img, off, packed, packed_len, e);
 	else if (rc > 0)	/* it would not become smaller */
