@@ -135,6 +135,37 @@ bool program_read_all(struct program *p, struct qimg_error *e)
 	return compare(p, 0, p->guest.size, e);
 }
 
+bool program_recover(struct program *p, struct qimg_error *e)
+{
+	unsigned floor = guest_floor(&p->guest, *p->clock);
+	uint8_t now[SECTOR];
+
+	guest_failed(&p->guest);
+	if (!p->img && !program_open(p, e))
+		return false;
+	if (!guest_size_allowed(&p->guest, *p->clock, qimg_size(p->img))) {
+		e->code = EILSEQ;
+		snprintf(e->msg, sizeof(e->msg), "the size is %" PRIu64 " now", qimg_size(p->img));
+		return false;
+	}
+	guest_op(&p->guest);
+	guest_resize(&p->guest, *p->clock, qimg_size(p->img));
+	for (uint64_t i = 0; i < p->guest.size / SECTOR; i++) {
+		if (qimg_read(p->img, i * SECTOR, now, SECTOR, e) < 0)
+			return false;
+		if (!memcmp(now, guest_now(&p->guest, i), SECTOR))
+			continue;
+		if (!guest_allowed(&p->guest, *p->clock, floor, i, now)) {
+			e->code = EILSEQ;
+			snprintf(e->msg, sizeof(e->msg), "0x%" PRIx64 " then shows stamp %" PRIx64, i * SECTOR,
+				 stamp_read(now));
+			return false;
+		}
+		guest_write(&p->guest, *p->clock, i * SECTOR, now, SECTOR);
+	}
+	return true;
+}
+
 static bool op_write(struct program *p, uint64_t off, uint64_t len, bool packed, struct qimg_error *e)
 {
 	uint8_t *buf = must(malloc(len + 1));
@@ -174,11 +205,15 @@ static bool op_discard(struct program *p, uint64_t off, uint64_t len, struct qim
 	size_t event = *p->clock;
 	uint8_t now[SECTOR];
 
-	if (qimg_discard(p->img, off, len, e) < 0)
+	if (qimg_discard(p->img, off, len, e) < 0) {
+		guest_write(&p->guest, event, off, NULL, len);
 		return false;
+	}
 	for (off = (off + SECTOR - 1) / SECTOR * SECTOR; off + SECTOR <= end; off += SECTOR) {
-		if (qimg_read(p->img, off, now, SECTOR, e) < 0)
+		if (qimg_read(p->img, off, now, SECTOR, e) < 0) {
+			guest_write(&p->guest, event, off, NULL, end - off);
 			return false;
+		}
 		if (!memcmp(now, guest_now(&p->guest, off / SECTOR), SECTOR))
 			continue;
 		if (memcmp(now, zeros, SECTOR)) {
