@@ -56,10 +56,7 @@ static uint64_t pow2_at_least(uint64_t v)
 	return is_pow2(v) ? v : pow2_at_most(v) << 1;
 }
 
-/*
- * The unit in which data and zeros are told apart: what the target can leave out, and no less than the
- * sparse size, so that a larger one makes for fewer, larger holes.
- */
+/* The least that the target can leave out: the unit in which the sources' holes are taken over. */
 static uint64_t unit_of(const struct copy *c)
 {
 	uint64_t unit = c->target->grain;
@@ -68,9 +65,16 @@ static uint64_t unit_of(const struct copy *c)
 		unit = c->target->cluster_size;
 	if (!c->target->cluster_size)
 		unit = max_u64(unit, FILE_UNIT);
-	if (c->sparse)
-		unit = max_u64(unit, pow2_at_most(c->sparse));
 	return unit;
+}
+
+/*
+ * The unit in which zeros are looked for in data: no less than the sparse size, so that a larger one
+ * makes for fewer, larger holes.
+ */
+static uint64_t scan_unit(const struct copy *c)
+{
+	return c->sparse ? max_u64(unit_of(c), pow2_at_most(c->sparse)) : unit_of(c);
 }
 
 int copy_zero(const struct copy *c, uint64_t off, uint64_t len, struct qimg_error *e)
@@ -157,9 +161,10 @@ static int write_data(const struct copy *c, uint64_t off, const uint8_t *buf, ui
 }
 
 /* Writes what is not zero; runs of zeros shorter than the sparse size count as data. */
-static int scan_and_write(const struct copy *c, const struct request *r, uint64_t unit,
-			  struct pace *pace, struct qimg_error *e)
+static int scan_and_write(const struct copy *c, const struct request *r, struct pace *pace,
+			  struct qimg_error *e)
 {
+	uint64_t unit = scan_unit(c);
 	uint64_t at = 0, from = 0;	/* [from, at) is data not written yet */
 	uint64_t off = r->step.start;
 
@@ -187,12 +192,12 @@ static void report(const struct copy *c, uint64_t done)
 
 int copy_run(const struct copy *c, struct qimg_error *e)
 {
-	uint64_t unit = unit_of(c), pos = 0;
+	uint64_t pos = 0;
 	struct plan plan = {
 		.sources = c->sources, .source_count = c->source_count, .size = c->size,
-		.unit = unit, .all_data = !c->sparse, .keep_depth = c->keep_depth,
+		.unit = unit_of(c), .all_data = !c->sparse, .keep_depth = c->keep_depth,
 	};
-	struct request r = { .room = max_u64(PIECE, pow2_at_least(max_u64(c->sparse, unit))) };
+	struct request r = { .room = max_u64(PIECE, pow2_at_least(max_u64(c->sparse, scan_unit(c)))) };
 	struct pace pace = { .written = 0 };
 	int ret = -1;
 
@@ -213,7 +218,7 @@ int copy_run(const struct copy *c, struct qimg_error *e)
 			break;
 		case STEP_DATA:
 			if (plan_read(&plan, pos, r.buf, r.step.len, e) < 0 ||
-			    scan_and_write(c, &r, unit, &pace, e) < 0)
+			    scan_and_write(c, &r, &pace, e) < 0)
 				goto out;
 			break;
 		}
