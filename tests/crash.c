@@ -114,7 +114,7 @@ static bool faulty_step(struct run *r, bool *over, struct qimg_error *e)
 	}
 	closed = !r->p.img;
 	if (program_recover(&r->p, e)) {
-		*over = closed;
+		*over = closed || d->failed_syncs;
 		return true;
 	}
 	/* With lazy refcounts an image that could not be closed has to be repaired first. */

@@ -42,6 +42,7 @@ const struct setting settings[] = {
 	{ "64k", 3, 16, 4, .size = 2048 * KIB + 1536 },
 	{ "64k-snapshot", 3, 16, 4, .size = 1536 * KIB, .snapshot = true },
 	{ "extended-16k", 3, 14, 4, .size = 1024 * KIB, .extended = true },
+	{ "extended-large", 3, 14, 4, .size = 4096 * KIB, .extended = true },
 	{ "extended-64k", 3, 16, 4, .size = 2048 * KIB, .extended = true },
 	{ "extended-snapshot", 3, 14, 4, .size = 768 * KIB, .extended = true, .snapshot = true },
 	{ "extended-backing", 3, 14, 4, .size = 768 * KIB, .extended = true, .backing = true },
