@@ -53,6 +53,7 @@ struct run {
 	unsigned floor;
 	const char *how;
 	unsigned bad;			/* sectors, in the walk that runs */
+	bool pristine;			/* the image says that nothing has changed since the start */
 	uint8_t *seen;			/* what the walk read, for the library to agree with */
 };
 
@@ -178,6 +179,12 @@ static void judge_active(void *ctx, uint64_t guest, uint64_t len, enum qcheck_ki
 
 		if (have && r->seen)
 			memcpy(r->seen + guest + at, have, SECTOR);
+		if (have && r->pristine && memcmp(have, r->p.guest.sector[sector].version[0]->bytes, SECTOR)) {
+			r->damage.metadata++;
+			snprintf(text, sizeof(text), "bitmaps are valid, and 0x%" PRIx64 " has changed", guest + at);
+			if (r->bad++ == 0)
+				tell(r, "bitmap", text);
+		}
 		if (have && sector < r->p.guest.sectors &&
 		    guest_allowed(&r->p.guest, r->event, r->floor, sector, have))
 			continue;
@@ -231,7 +238,9 @@ static void judge(struct run *r, bool strict)
 	}
 	if (!q.count[QCHECK_HEADER]) {
 		qcheck_refs(&q);
+		r->pristine = q.bitmaps_valid;
 		qcheck_walk(&q, 0, judge_active, r);
+		r->pristine = false;
 		if (r->p.content.snapshot && q.views == 2)
 			qcheck_walk(&q, 1, judge_snapshot, r);
 	}
