@@ -261,7 +261,7 @@ static int convert_opened(const struct args *a, struct qimg_opts *opts, struct q
 	if (ret) {
 		ui_error("%s", e.msg);
 		if (c->target)
-			createopts_suggest_format(&convert_command, a, 'B', opts, c->target);
+			createopts_suggest_format(&convert_command, a, 'B', opts, c->target, &e);
 	}
 	return ret;
 }

@@ -68,7 +68,7 @@ static int create(const struct args *a, const char *format, const struct qimg_op
 		flags |= QIMG_CREATE_NO_CLOBBER;
 	if (qimg_create_prepare(&c, file, format, opts, flags, &e)) {
 		ui_error("%s: %s", file, e.msg);
-		createopts_suggest_format(&create_command, a, 'b', opts, file);
+		createopts_suggest_format(&create_command, a, 'b', opts, file, &e);
 		return -1;
 	}
 	if (!args_has(a, 'q'))

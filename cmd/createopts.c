@@ -180,7 +180,8 @@ static char *backing_path(const char *file, const char *backing)
 }
 
 void createopts_suggest_format(const struct command *c, const struct args *a, int backing_id,
-			       const struct qimg_opts *opts, const char *target)
+			       const struct qimg_opts *opts, const char *target,
+			       const struct qimg_error *error)
 {
 	const unsigned flags = QIMG_OPEN_HEADER_ONLY | QIMG_OPEN_NO_BACKING | QIMG_OPEN_SHARE;
 	const char *backing = qimg_opts_get(opts, "backing_file");
@@ -188,7 +189,9 @@ void createopts_suggest_format(const struct command *c, const struct args *a, in
 	struct qimg_image *img;
 	struct qimg_error e;
 
-	if (!backing || !*backing || qimg_opts_get(opts, "backing_fmt"))
+	/* The format may be missing without being what is wrong: a misspelt option, say. */
+	if (!backing || !*backing || qimg_opts_get(opts, "backing_fmt") ||
+	    !strstr(error->msg, "without backing format"))
 		return;
 	path = backing_path(target, backing);
 	if (path && !qimg_open(&img, path, NULL, NULL, flags, &e)) {

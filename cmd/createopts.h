@@ -18,11 +18,12 @@ int createopts_set(struct qimg_opts *opts, const char *key, const char *value);
  */
 int createopts_help(const char *format, bool with_file);
 /*
- * After an error: when `opts` name a backing file of `target` without its format, prints the
- * command line again, with -F and the format that the backing file looks like. `backing_id` is the
+ * After an error: when it is that `opts` name a backing file of `target` without its format, prints
+ * the command line again, with -F and the format that the backing file looks like. `backing_id` is the
  * option that names it.
  */
 void createopts_suggest_format(const struct command *c, const struct args *a, int backing_id,
-			       const struct qimg_opts *opts, const char *target);
+			       const struct qimg_opts *opts, const char *target,
+			       const struct qimg_error *error);
 
 #endif

@@ -265,19 +265,35 @@ static uint64_t snapshot_table(struct build *b)
 	return off;
 }
 
-static uint8_t *extension(uint8_t *p, uint32_t type, const char *text)
+/* Directory, table and data of one bitmap, each in a cluster of its own; returns the directory. */
+static uint64_t bitmap_directory(struct build *b)
 {
-	size_t n = strlen(text);
+	uint64_t at = grow(b, b->cluster * 3);
+	uint8_t *p = b->file + at;
 
+	put(p, at + b->cluster, 8);
+	put(p + 8, 1, 4);
+	put(p + 12, 2, 4);
+	p[16] = 1;
+	p[17] = 16;
+	put(p + 18, 5, 2);
+	memcpy(p + 24, "dirty", 5);
+	put(p + b->cluster, at + 2 * b->cluster, 8);
+	return at;
+}
+
+static uint8_t *extension(uint8_t *p, uint32_t type, const void *data, size_t n)
+{
 	put(p, type, 4);
 	put(p + 4, n, 4);
-	memcpy(p + 8, text, n);
+	memcpy(p + 8, data, n);
 	return p + 8 + (n + 7) / 8 * 8;
 }
 
 static void put_header(struct build *b, uint64_t l1, uint64_t rt, uint64_t rt_clusters,
-		       uint64_t snapshots)
+		       uint64_t snapshots, uint64_t bitmaps)
 {
+	uint8_t bitmap[24] = { 0, 0, 0, 1 };
 	uint8_t *h = b->file, *p = h + (b->version == 2 ? 72 : 112);
 
 	put(h, 0x514649fb, 4);
@@ -293,15 +309,20 @@ static void put_header(struct build *b, uint64_t l1, uint64_t rt, uint64_t rt_cl
 	if (b->version == 3) {
 		put(h + 72, (b->external ? 4 : 0) | (b->zstd ? 8 : 0) | (b->extended ? 16 : 0), 8);
 		put(h + 80, b->lazy, 8);
-		put(h + 88, b->raw ? 2 : 0, 8);
+		put(h + 88, (b->raw ? 2 : 0) | b->bitmap, 8);
 		put(h + 96, b->refcount_order, 4);
 		put(h + 100, 112, 4);
 		put(h + 104, b->zstd, 1);
 	}
 	if (b->backing && b->backing_format)
-		p = extension(p, 0xe2792aca, b->backing_format);
+		p = extension(p, 0xe2792aca, b->backing_format, strlen(b->backing_format));
 	if (b->data_name)
-		p = extension(p, 0x44415441, b->data_name);
+		p = extension(p, 0x44415441, b->data_name, strlen(b->data_name));
+	if (b->bitmap) {
+		put(bitmap + 8, 32, 8);
+		put(bitmap + 16, bitmaps, 8);
+		p = extension(p, 0x23852875, bitmap, sizeof(bitmap));
+	}
 	if (b->backing) {
 		p += 8;
 		put(h + 8, p - h, 8);
@@ -334,7 +355,8 @@ static void write_file(const char *path, const uint8_t *p, uint64_t len)
 void build_finish(struct build *b, const char *path, const char *data_path)
 {
 	uint64_t per_block = b->cluster * 8 >> b->refcount_order, blocks = 0, rt_clusters = 0;
-	uint64_t snapshots = b->snapshots ? snapshot_table(b) : 0, l1, rt, first, need;
+	uint64_t snapshots = b->snapshots ? snapshot_table(b) : 0;
+	uint64_t bitmaps = b->bitmap ? bitmap_directory(b) : 0, l1, rt, first, need;
 	uint64_t *refs;
 
 	l1 = grow(b, b->l1_size * UINT64_C(8));
@@ -352,6 +374,7 @@ void build_finish(struct build *b, const char *path, const char *data_path)
 	count(b, refs, rt, rt_clusters * b->cluster);
 	count(b, refs, first, blocks * b->cluster);
 	count(b, refs, snapshots, snapshots ? b->snapshots * UINT64_C(96) : 0);
+	count(b, refs, bitmaps, bitmaps ? 3 * b->cluster : 0);
 	count_view(b, refs, b->l1);
 	for (unsigned i = 0; i < b->snapshots; i++) {
 		count(b, refs, b->snapshot[i].l1_offset, b->l1_size * UINT64_C(8));
@@ -364,7 +387,7 @@ void build_finish(struct build *b, const char *path, const char *data_path)
 		put(b->file + rt + 8 * i, first + i * b->cluster, 8);
 	for (uint64_t c = 0; c < need; c++)
 		put_refcount(b, first + c / per_block * b->cluster, c % per_block, refs[c]);
-	put_header(b, l1, rt, rt_clusters, snapshots);
+	put_header(b, l1, rt, rt_clusters, snapshots, bitmaps);
 	write_file(path, b->file, b->len);
 	if (b->external)
 		write_file(data_path, b->data, b->data_len);

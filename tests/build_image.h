@@ -18,6 +18,7 @@ struct build {
 	unsigned refcount_order;
 	bool extended, lazy, zstd;
 	bool external, raw;		/* external data file; and it is a raw image */
+	bool bitmap;			/* a dirty bitmap that is valid and says: nothing written */
 	uint64_t size;			/* virtual */
 	uint32_t l1_spare;		/* more L1 entries than the size needs */
 	const char *backing, *backing_format;	/* or NULL */

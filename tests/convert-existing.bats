@@ -61,6 +61,16 @@ filled() { # FILE BYTES: of 0xff
 		-c 'read -P 0 3584k 512k' -c 'read -P 0x99 4M 1M' t.qcow2
 }
 
+@test 'space of a used target that becomes zeros is given back' {
+	truncate -s 8M zeros.raw
+	qimg create -q -f qcow2 t.qcow2 8M
+	qio -c 'write -P 1 0 8M' t.qcow2 >/dev/null
+	qimg convert -n -f raw -O qcow2 zeros.raw t.qcow2
+	[ "$(allocated t.qcow2)" -lt 1048576 ] || fail "$(allocated t.qcow2) allocated"
+	same raw zeros.raw qcow2 t.qcow2
+	is_clean t.qcow2
+}
+
 @test 'a target with a snapshot keeps the snapshot' {
 	source_image
 	qemu-img create -q -f qcow2 t.qcow2 4M

@@ -48,6 +48,20 @@ uses() {
 	uses 8M $((8 << 20))
 }
 
+@test 'holes of the source stay holes however long -S is' {
+	truncate -s 16M in.raw
+	for i in 1 5 30 31 100; do
+		printf x | dd of=in.raw bs=1 seek=$((i * 65536)) conv=notrunc status=none
+	done
+	[ "$(allocated in.raw)" -le 65536 ] || skip 'the file system has no holes as small'
+	uses 16M $((5 * 4096))
+	uses 1M $((5 * 4096))
+	qimg create -q -f qcow2 in.qcow2 16M
+	qio -c 'write -P 1 1M 64k' -c 'write -P 1 7M 64k' in.qcow2 >/dev/null
+	qimg convert -S 16M -f qcow2 -O qcow2 in.qcow2 out.qcow2
+	[ "$(stat -c %s out.qcow2)" -lt 1048576 ]
+}
+
 @test 'a zero tail that is shorter than -S is a hole' {
 	pattern_file in.raw 1M
 	head -c 4096 /dev/zero >>in.raw

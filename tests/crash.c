@@ -18,6 +18,7 @@
  */
 #include "qimg.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ struct run {
 	struct program p;
 	struct disk disk;
 	uint64_t seed, first_seed;	/* of the crashes: the complement of the program's */
+	bool faults;			/* calls to the host fail now and then */
 	struct damage damage;
 	unsigned points, told;
 	/* the point that is being judged */
@@ -51,6 +53,7 @@ struct run {
 	unsigned floor;
 	const char *how;
 	unsigned bad;			/* sectors, in the walk that runs */
+	bool pristine;			/* the image says that nothing has changed since the start */
 	uint8_t *seen;			/* what the walk read, for the library to agree with */
 };
 
@@ -77,25 +80,73 @@ static void list_events(const struct run *r)
 	}
 }
 
+/* Some of the next calls to the host will fail. */
+static void arm(struct run *r)
+{
+	struct disk *d = &r->disk;
+
+	if (!random_chance(&r->seed, 25))
+		return;
+	d->fail_after = random_below(&r->seed, 8);
+	d->fail_count = random_chance(&r->seed, 70) ? 1 : 1 + random_below(&r->seed, 5);
+	d->fail_code = random_chance(&r->seed, 50) ? EIO : ENOSPC;
+	d->fail_reads = random_chance(&r->seed, 30);
+}
+
+/*
+ * A step with failing calls. What it was to do may be there or not; whatever else the guest had must
+ * be there, and the program goes on. A failed sync is another matter: the library then refuses to go on.
+ * So is a failed close: a new open that changes nothing has nothing to sync, whatever came before.
+ */
+static bool faulty_step(struct run *r, bool *over, struct qimg_error *e)
+{
+	struct disk *d = &r->disk;
+	unsigned failed = d->failed;
+	bool good, closed;
+
+	arm(r);
+	good = program_step(&r->p, e);
+	d->fail_after = d->fail_count = 0;
+	if (good)
+		return true;
+	if (d->failed == failed) {
+		*over = d->failed_syncs > 0;
+		return *over;
+	}
+	closed = !r->p.img;
+	if (program_recover(&r->p, e)) {
+		*over = closed || d->failed_syncs;
+		return true;
+	}
+	/* With lazy refcounts an image that could not be closed has to be repaired first. */
+	*over = e->code != EILSEQ && (d->failed_syncs || r->s->lazy);
+	return *over;
+}
+
 /* Runs the program. What was recorded before a failure can still be judged. */
 static bool run_program(struct run *r)
 {
 	struct qimg_error e;
-	bool good = program_open(&r->p, &e);
+	bool good = program_open(&r->p, &e), over = false;
 
 	if (!good)
 		snprintf(r->p.last, sizeof(r->p.last), "open");
-	for (unsigned i = 0; i < OPS && good; i++) {
+	for (unsigned i = 0; i < OPS && good && !over; i++) {
 		size_t before = r->disk.events;
 
-		good = program_step(&r->p, &e);
+		good = r->faults ? faulty_step(r, &over, &e) : program_step(&r->p, &e);
 		if (verbose)
-			diag("%s: events %zu to %zu: %s", r->s->name, before, r->disk.events, r->p.last);
+			diag("%s: events %zu to %zu, %u failed: %s", r->s->name, before, r->disk.events,
+			     r->disk.failed, r->p.last);
 	}
 	if (!good)
-		diag("%s: operation %u (%s): %s", r->s->name, r->p.ran, r->p.last, e.msg);
-	if (r->p.img && !program_close(&r->p, &e)) {
-		diag("%s: close: %s", r->s->name, e.msg);
+		diag("%s, seed %" PRIu64 "%s: operation %u (%s): %s", r->s->name, ~r->first_seed,
+		     r->faults ? ", failing calls" : "", r->p.ran, r->p.last, e.msg);
+	if (over) {
+		qimg_close(r->p.img, &e);
+		r->p.img = NULL;
+	} else if (r->p.img && !program_close(&r->p, &e)) {
+		diag("%s, seed %" PRIu64 ": close: %s", r->s->name, ~r->first_seed, e.msg);
 		good = false;
 	}
 	return good;
@@ -128,6 +179,12 @@ static void judge_active(void *ctx, uint64_t guest, uint64_t len, enum qcheck_ki
 
 		if (have && r->seen)
 			memcpy(r->seen + guest + at, have, SECTOR);
+		if (have && r->pristine && memcmp(have, r->p.guest.sector[sector].version[0]->bytes, SECTOR)) {
+			r->damage.metadata++;
+			snprintf(text, sizeof(text), "bitmaps are valid, and 0x%" PRIx64 " has changed", guest + at);
+			if (r->bad++ == 0)
+				tell(r, "bitmap", text);
+		}
 		if (have && sector < r->p.guest.sectors &&
 		    guest_allowed(&r->p.guest, r->event, r->floor, sector, have))
 			continue;
@@ -181,7 +238,9 @@ static void judge(struct run *r, bool strict)
 	}
 	if (!q.count[QCHECK_HEADER]) {
 		qcheck_refs(&q);
+		r->pristine = q.bitmaps_valid;
 		qcheck_walk(&q, 0, judge_active, r);
+		r->pristine = false;
 		if (r->p.content.snapshot && q.views == 2)
 			qcheck_walk(&q, 1, judge_snapshot, r);
 	}
@@ -453,12 +512,13 @@ static void clean_up(struct run *r)
 
 /* Runs and judges; adds to *sum. Returns whether the program itself ran without an error. */
 static bool test_one(const struct setting *s, uint64_t seed, unsigned points, enum mutation mutation,
-		     struct damage *sum, unsigned *judged)
+		     bool faults, struct damage *sum, unsigned *judged)
 {
 	struct run r;
 	bool good;
 
 	prepare(&r, s, seed);
+	r.faults = faults;
 	good = run_program(&r);
 	disk_stop(&r.disk);
 	if (verbose)
@@ -466,7 +526,7 @@ static bool test_one(const struct setting *s, uint64_t seed, unsigned points, en
 	mutate(&r, mutation);
 	r.told = mutation ? REPORTS : 0;
 	judge_all(&r, points);
-	if (good && !mutation) {
+	if (good && !mutation && !faults) {
 		r.event = r.disk.events;
 		r.how = "all";
 		judge(&r, true);
@@ -488,6 +548,22 @@ static bool undamaged(const struct damage *d)
 	return !(d->metadata | d->foreign | d->lost | d->snapshot | d->library);
 }
 
+static unsigned test_setting(const struct setting *s, uint64_t seed, unsigned points, bool faults)
+{
+	/* A long run is many programs rather than many crashes of one; so is one with failing calls. */
+	unsigned most = faults ? 60 : 600, each = points < most ? points : most, judged = 0;
+	const char *what = faults ? ", failing calls" : "";
+	struct damage sum = { 0 };
+	bool good = true;
+
+	for (uint64_t i = 0; judged < points && good; i++)
+		good = test_one(s, seed + i * 1000003, each ? each : 1, MUTATE_NOTHING, faults, &sum, &judged);
+	ok(good, "%s%s: the program runs", s->name, what);
+	ok(undamaged(&sum), "%s%s: %u crashes: metadata %u, foreign %u, lost %u, snapshot %u, library %u",
+	   s->name, what, judged, sum.metadata, sum.foreign, sum.lost, sum.snapshot, sum.library);
+	return judged;
+}
+
 static void test_mutations(uint64_t seed)
 {
 	struct damage inner = { 0 }, all = { 0 };
@@ -496,8 +572,8 @@ static void test_mutations(uint64_t seed)
 	for (const struct setting *s = settings; s->name; s++) {
 		if (s->lazy || s->external)
 			continue;
-		test_one(s, seed, 120, MUTATE_INNER_SYNCS, &inner, &judged);
-		test_one(s, seed + 1, 60, MUTATE_ALL_SYNCS, &all, &judged);
+		test_one(s, seed, 120, MUTATE_INNER_SYNCS, false, &inner, &judged);
+		test_one(s, seed + 1, 60, MUTATE_ALL_SYNCS, false, &all, &judged);
 	}
 	ok(inner.metadata > 20, "without the syncs inside flushes metadata is found damaged (%u of %u)",
 	   inner.metadata, judged);
@@ -551,20 +627,10 @@ int main(int argc, char **argv)
 	for (const struct setting *s = settings; s->name; s++)
 		count += !only || !strcmp(only, s->name);
 	for (const struct setting *s = settings; s->name; s++) {
-		/* A long run is many programs rather than many crashes of one. */
-		unsigned share = points / (count ? count : 1), each = share < 600 ? share : 600;
-		struct damage sum = { 0 };
-		unsigned judged = 0;
-		bool good = true;
-
 		if (only && strcmp(only, s->name))
 			continue;
-		for (uint64_t i = 0; judged < share && good; i++)
-			good = test_one(s, seed + i * 1000003, each ? each : 1, MUTATE_NOTHING, &sum, &judged);
-		total += judged;
-		ok(good, "%s: the program runs", s->name);
-		ok(undamaged(&sum), "%s: %u crashes: metadata %u, foreign %u, lost %u, snapshot %u, "
-		   "library %u", s->name, judged, sum.metadata, sum.foreign, sum.lost, sum.snapshot, sum.library);
+		total += test_setting(s, seed, points / (count ? count : 1), false);
+		total += test_setting(s, seed + 7, points / (count ? count : 1) / 2, true);
 	}
 	if (!only)
 		test_mutations(seed);

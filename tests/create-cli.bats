@@ -125,6 +125,12 @@ columns() {
 	says "qimg create -q -f qcow2 -b 'raw base' -F raw sub/y 2M"
 	refused sub/y qimg create -f qcow2 -o backing_file=base sub/y
 	says 'qimg create -f qcow2 -o backing_file=base -F qcow2 sub/y'
+	# where something else is wrong it would not help
+	refused sub/y qimg create -f qcow2 -b base -o colour=red sub/y
+	says colour
+	lacks "$(cat "$BATS_TEST_TMPDIR/stderr")" 'If that'
+	refused sub/y qimg create -f raw -b base sub/y 1M
+	lacks "$(cat "$BATS_TEST_TMPDIR/stderr")" 'If that'
 }
 
 @test "an invalid size gets the two lines of the reference" {
@@ -213,4 +219,17 @@ columns() {
 	equal "$status" 1
 	equal "$(grep -c . err)" 1
 	no_litter . err
+}
+
+@test "a new image is not named by json:{...}" {
+	local name='json:{"driver":"raw","file":{"driver":"file","filename":"x"}}'
+	refused x qimg create "$name" 1M
+	says json
+	qimg create -q src 1M
+	refused x qimg convert src "$name"
+	says json
+	no_litter . src
+	# just a name
+	qimg create -q json:x 1M
+	[ -f json:x ]
 }

@@ -57,7 +57,17 @@ static int on_change(void *ctx, struct file *f, enum file_op op, uint64_t off, c
 
 	for (i = 0; i < d->files && (d->id[i].dev != id.dev || d->id[i].ino != id.ino); i++)
 		;
-	if (op == FILE_OP_READ || i == d->files)
+	if (i == d->files || (op == FILE_OP_READ && !d->fail_reads))
+		return 0;
+	if (d->fail_after) {
+		d->fail_after--;
+	} else if (d->fail_count) {
+		d->fail_count--;
+		d->failed++;
+		d->failed_syncs += op == FILE_OP_SYNC;
+		return d->fail_code;
+	}
+	if (op == FILE_OP_READ)
 		return 0;
 	if (d->events == d->room) {
 		d->room = d->room ? 2 * d->room : 1024;

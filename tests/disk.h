@@ -37,6 +37,12 @@ struct disk {
 	struct disk_event *event;
 	size_t events, room;
 
+	/* failing: calls to let pass before, how many then fail, with which errno value; reads, too? */
+	unsigned fail_after, fail_count;
+	int fail_code;
+	bool fail_reads;
+	unsigned failed, failed_syncs;	/* calls that did */
+
 	/* replaying */
 	size_t next;			/* events before this one have been issued */
 	size_t *pending, pendings;	/* those of them that no sync covers, in order */

@@ -27,7 +27,7 @@ static struct guest_version *add(struct guest *g, size_t event, uint64_t sector)
 		memset(v->bytes, 0, SECTOR);
 	v->from = event;
 	v->op = g->op;
-	v->partial = false;
+	v->partial = v->failed = false;
 	s->version[s->versions++] = v;
 	return v;
 }
@@ -91,6 +91,16 @@ void guest_write(struct guest *g, size_t event, uint64_t off, const uint8_t *byt
 		} else {
 			memset(v->bytes + off % SECTOR, 0, n);
 		}
+	}
+}
+
+void guest_failed(struct guest *g)
+{
+	for (size_t i = 0; i < g->sectors; i++) {
+		struct guest_sector *s = &g->sector[i];
+
+		for (unsigned j = s->versions; j > 0 && s->version[j - 1]->op == g->op; j--)
+			s->version[j - 1]->failed = s->version[j - 1]->partial = true;
 	}
 }
 
@@ -160,7 +170,7 @@ bool guest_allowed(const struct guest *g, size_t event, unsigned floor, uint64_t
 		if (v->from <= event && !memcmp(v->bytes, bytes, SECTOR))
 			return true;
 		partial |= v->from <= event && v->partial;
-		if (v->op <= floor)
+		if (v->op <= floor && !v->failed)
 			break;
 	}
 	if (!partial)

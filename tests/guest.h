@@ -20,6 +20,7 @@ struct guest_version {
 	size_t from;		/* events recorded when the write began */
 	unsigned op;		/* number of the operation, 0: initial content */
 	bool partial;		/* by a write that was not of whole sectors */
+	bool failed;		/* by a write that failed: it may be there or not, in part or whole */
 	uint8_t bytes[512];
 };
 
@@ -45,6 +46,8 @@ void guest_free(struct guest *g);
 unsigned guest_op(struct guest *g);
 /* The operation changes (or may change) [off, off+len) to these bytes (NULL: zeros). */
 void guest_write(struct guest *g, size_t event, uint64_t off, const uint8_t *bytes, uint64_t len);
+/* The operation failed: what it was to write may or may not be there, now and for ever. */
+void guest_failed(struct guest *g);
 void guest_resize(struct guest *g, size_t event, uint64_t size);
 /* The operation was a flush that has returned. */
 void guest_flushed(struct guest *g, size_t event);

@@ -50,27 +50,34 @@ void program_free(struct program *p, bool keep)
 	setting_free(&p->content);
 }
 
+static void set(struct qimg_opts *o, const char *key, const char *value)
+{
+	struct qimg_error e;
+
+	if (qimg_opts_set(o, key, value, &e) < 0)
+		abort();
+}
+
 /*
  * Open options that make caches small, so that they are evicted all the time, and that clear what is
- * around a write in each of the ways there are.
+ * around a write and handle zeros in each of the ways there are.
  */
 static struct qimg_opts *choose_options(struct program *p)
 {
 	static const char *const cow[] = { "auto", "on", "off" };
 	struct qimg_opts *o = must(qimg_opts_new());
 	unsigned room = p->s->cluster_bits - 9 + 1;
-	struct qimg_error e;
 	char text[32];
 
 	if (random_chance(&p->seed, 75)) {
 		snprintf(text, sizeof(text), "%u", 512u << random_below(&p->seed, room < 4 ? room : 4));
-		if (qimg_opts_set(o, "l2-cache-entry-size", text, &e) < 0 ||
-		    qimg_opts_set(o, "l2-cache-size", "1024", &e) < 0 ||
-		    qimg_opts_set(o, "refcount-cache-size", "1024", &e) < 0)
-			abort();
+		set(o, "l2-cache-entry-size", text);
+		set(o, "l2-cache-size", "1024");
+		set(o, "refcount-cache-size", "1024");
 	}
-	if (qimg_opts_set(o, "cow-zero-range", cow[random_below(&p->seed, 3)], &e) < 0)
-		abort();
+	set(o, "cow-zero-range", cow[random_below(&p->seed, 3)]);
+	set(o, "detect-zeroes", random_chance(&p->seed, 30) ? "on" : "off");
+	set(o, "pass-discard-other", random_chance(&p->seed, 50) ? "on" : "off");
 	return o;
 }
 
@@ -135,12 +142,46 @@ bool program_read_all(struct program *p, struct qimg_error *e)
 	return compare(p, 0, p->guest.size, e);
 }
 
+bool program_recover(struct program *p, struct qimg_error *e)
+{
+	unsigned floor = guest_floor(&p->guest, *p->clock);
+	uint8_t now[SECTOR];
+
+	guest_failed(&p->guest);
+	if (!p->img && !program_open(p, e))
+		return false;
+	if (!guest_size_allowed(&p->guest, *p->clock, qimg_size(p->img))) {
+		e->code = EILSEQ;
+		snprintf(e->msg, sizeof(e->msg), "the size is %" PRIu64 " now", qimg_size(p->img));
+		return false;
+	}
+	guest_op(&p->guest);
+	guest_resize(&p->guest, *p->clock, qimg_size(p->img));
+	for (uint64_t i = 0; i < p->guest.size / SECTOR; i++) {
+		if (qimg_read(p->img, i * SECTOR, now, SECTOR, e) < 0)
+			return false;
+		if (!memcmp(now, guest_now(&p->guest, i), SECTOR))
+			continue;
+		if (!guest_allowed(&p->guest, *p->clock, floor, i, now)) {
+			e->code = EILSEQ;
+			snprintf(e->msg, sizeof(e->msg), "0x%" PRIx64 " then shows stamp %" PRIx64, i * SECTOR,
+				 stamp_read(now));
+			return false;
+		}
+		guest_write(&p->guest, *p->clock, i * SECTOR, now, SECTOR);
+	}
+	return true;
+}
+
 static bool op_write(struct program *p, uint64_t off, uint64_t len, bool packed, struct qimg_error *e)
 {
 	uint8_t *buf = must(malloc(len + 1));
 	bool good;
 
-	stamp_fill(buf, off, len, p->stamp++);
+	if (random_chance(&p->seed, 8))
+		memset(buf, 0, len);
+	else
+		stamp_fill(buf, off, len, p->stamp++);
 	guest_write(&p->guest, *p->clock, off, buf, len);
 	good = (packed ? qimg_write_compressed(p->img, off, buf, len, e)
 		       : qimg_write(p->img, off, buf, len, e)) == 0;
@@ -174,11 +215,15 @@ static bool op_discard(struct program *p, uint64_t off, uint64_t len, struct qim
 	size_t event = *p->clock;
 	uint8_t now[SECTOR];
 
-	if (qimg_discard(p->img, off, len, e) < 0)
+	if (qimg_discard(p->img, off, len, e) < 0) {
+		guest_write(&p->guest, event, off, NULL, len);
 		return false;
+	}
 	for (off = (off + SECTOR - 1) / SECTOR * SECTOR; off + SECTOR <= end; off += SECTOR) {
-		if (qimg_read(p->img, off, now, SECTOR, e) < 0)
+		if (qimg_read(p->img, off, now, SECTOR, e) < 0) {
+			guest_write(&p->guest, event, off, NULL, end - off);
 			return false;
+		}
 		if (!memcmp(now, guest_now(&p->guest, off / SECTOR), SECTOR))
 			continue;
 		if (memcmp(now, zeros, SECTOR)) {

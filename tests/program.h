@@ -40,6 +40,12 @@ void program_free(struct program *p, bool keep);
 bool program_open(struct program *p, struct qimg_error *e);
 bool program_step(struct program *p, struct qimg_error *e);
 bool program_close(struct program *p, struct qimg_error *e);
+/*
+ * After a call that failed because the host did: finds out what the guest has now, which must be
+ * something it may have (else e->code is EILSEQ), opens the image again where it was closed. False as
+ * above.
+ */
+bool program_recover(struct program *p, struct qimg_error *e);
 /* Reads all of the image and compares. */
 bool program_read_all(struct program *p, struct qimg_error *e);
 

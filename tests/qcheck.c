@@ -11,11 +11,11 @@
 #include <zstd.h>
 
 /* What a host cluster is used for; L2 tables and guest data may be shared between views. */
-enum use { USE_NONE, USE_HEADER, USE_RT, USE_RB, USE_L1, USE_SNAPSHOTS, USE_L2, USE_DATA, USE_PACKED };
+enum use { USE_NONE, USE_HEADER, USE_RT, USE_RB, USE_L1, USE_SNAPSHOTS, USE_L2, USE_DATA, USE_PACKED, USE_BITMAP };
 
 static const char *const use_name[] = { "nothing", "header", "refcount table", "refcount block",
 					"L1 table", "snapshot table", "L2 table", "data",
-					"compressed data" };
+					"compressed data", "bitmap" };
 
 static void __attribute__((format(printf, 3, 4)))
 fault(struct qcheck *q, enum qcheck_fault f, const char *fmt, ...)
@@ -88,6 +88,24 @@ static bool snapshots_open(struct qcheck *q, unsigned count)
 	return true;
 }
 
+/* Of the header extensions only that for bitmaps holds references. */
+static void extensions_open(struct qcheck *q, uint64_t at)
+{
+	while (at + 8 <= q->cluster && num(q, at, 4)) {
+		if (num(q, at, 4) == 0x23852875) {
+			q->bitmaps_size = num(q, at + 16, 8);
+			q->bitmaps_offset = num(q, at + 24, 8);
+		}
+		at += 8 + (num(q, at + 4, 4) + 7) / 8 * 8;
+	}
+	q->bitmaps_valid = q->autoclear & 1;
+	if (q->bitmaps_valid && !q->bitmaps_offset)
+		fault(q, QCHECK_HEADER, "autoclear bit 0 without the bitmaps extension");
+	if (q->bitmaps_offset && (q->bitmaps_offset % q->cluster || q->bitmaps_size > q->cluster ||
+				  !inside(q, q->bitmaps_offset, q->cluster)))
+		fault(q, QCHECK_HEADER, "bitmap directory at 0x%" PRIx64, q->bitmaps_offset);
+}
+
 bool qcheck_open(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf data)
 {
 	uint64_t backing_off;
@@ -134,8 +152,9 @@ bool qcheck_open(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf dat
 	    (q->version == 3 && (header_len < 104 || header_len % 8 || header_len > q->cluster)))
 		fault(q, QCHECK_HEADER, "header: features 0x%" PRIx64 " order %u length %u",
 		      q->incompatible, q->refcount_order, header_len);
-	if (num(q, 32, 4) || (q->autoclear & 1) || (q->external && !q->data.p))
-		fault(q, QCHECK_HEADER, "encryption, bitmaps or a missing data file: not for this test");
+	if (num(q, 32, 4) || (q->external && !q->data.p))
+		fault(q, QCHECK_HEADER, "encryption or a missing data file: not for this test");
+	extensions_open(q, header_len);
 	if (q->rt_clusters == 0 || q->rt_offset % q->cluster || q->rt_offset == 0 ||
 	    !inside(q, q->rt_offset, q->rt_clusters * q->cluster))
 		fault(q, QCHECK_HEADER, "refcount table of %u clusters at 0x%" PRIx64, q->rt_clusters,
@@ -319,6 +338,31 @@ static void refer_refcounts(struct qcheck *q)
 	}
 }
 
+static void refer_bitmaps(struct qcheck *q)
+{
+	uint64_t at = q->bitmaps_offset;
+
+	refer(q, at, q->bitmaps_size, USE_BITMAP, 0);
+	for (uint64_t end = at + q->bitmaps_size; at && at < end;) {
+		uint64_t table = num(q, at, 8), entries = num(q, at + 8, 4);
+
+		if (table % q->cluster || !inside(q, table, entries * 8)) {
+			fault(q, QCHECK_ENTRY, "bitmap table at 0x%" PRIx64, table);
+			break;
+		}
+		refer(q, table, entries * 8, USE_BITMAP, 0);
+		for (uint64_t i = 0; i < entries; i++) {
+			uint64_t data = num(q, table + 8 * i, 8) & UINT64_C(0x00fffffffffffe00);
+
+			if (data % q->cluster || (data && !inside(q, data, q->cluster)))
+				fault(q, QCHECK_ENTRY, "bitmap data at 0x%" PRIx64, data);
+			else if (data)
+				refer(q, data, q->cluster, USE_BITMAP, 0);
+		}
+		at += (24 + num(q, at + 18, 2) + num(q, at + 20, 4) + 7) / 8 * 8;
+	}
+}
+
 static void refer_view(struct qcheck *q, unsigned view)
 {
 	const struct qcheck_view *v = &q->view[view];
@@ -412,6 +456,7 @@ void qcheck_refs(struct qcheck *q)
 	refer_refcounts(q);
 	if (q->snapshots_len)
 		refer(q, q->snapshots_offset, q->snapshots_len, USE_SNAPSHOTS, 0);
+	refer_bitmaps(q);
 	for (unsigned i = 0; i < q->views; i++)
 		refer_view(q, i);
 	check_copied(q);

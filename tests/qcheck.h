@@ -48,6 +48,8 @@ struct qcheck {
 	uint32_t rt_clusters;
 	uint64_t snapshots_offset, snapshots_len;
 	char backing[1024];
+	uint64_t bitmaps_offset, bitmaps_size;	/* the directory, 0: none */
+	bool bitmaps_valid;
 	struct qcheck_view view[QCHECK_MAX_VIEWS];	/* 0: active */
 	unsigned views;
 

@@ -34,6 +34,17 @@ static void __attribute__((format(printf, 1, 2))) complain(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
+/* qemu-io tells most of what is wrong with a command on its standard output. */
+static void __attribute__((format(printf, 1, 2))) answer(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
 static void on_warning(void *ctx, const char *msg)
 {
 	(void)ctx;
@@ -45,7 +56,7 @@ static bool get_size(const char *text, uint64_t *v)
 	struct qimg_error e;
 
 	if (qimg_parse_size(text, v, &e) < 0) {
-		complain("%s", e.msg);
+		answer("%s", e.msg);
 		return false;
 	}
 	return true;
@@ -57,7 +68,7 @@ static bool get_pattern(const char *text, int *pattern)
 	long v = strtol(text, &end, 0);
 
 	if (*text == 0 || *end || v < 0 || v > 255) {
-		complain("%s is not a valid pattern byte", text);
+		answer("%s is not a valid pattern byte", text);
 		return false;
 	}
 	*pattern = v;
@@ -130,7 +141,7 @@ static bool do_read(int argc, char **argv)
 	if (!get_size(argv[optind], &off) || !get_size(argv[optind + 1], &len))
 		return false;
 	if (skip > len || (check != UINT64_MAX && check > len - skip)) {
-		complain("pattern verification range exceeds end of read data");
+		answer("pattern verification range exceeds end of read data");
 		return false;
 	}
 	if (check == UINT64_MAX)
@@ -169,13 +180,13 @@ static bool fill_from(const char *path, uint8_t *buf, uint64_t len)
 	size_t have;
 
 	if (!f) {
-		complain("%s: %s", path, strerror(errno));
+		answer("%s: %s", path, strerror(errno));
 		return false;
 	}
 	have = fread(buf, 1, len, f);
 	fclose(f);
 	if (have == 0) {
-		complain("%s: file is empty or cannot be read", path);
+		answer("%s: file is empty or cannot be read", path);
 		return false;
 	}
 	for (uint64_t i = have; i < len; i++)
@@ -208,11 +219,11 @@ static bool do_write(int argc, char **argv)
 		return false;
 	}
 	if (zero + (pattern >= 0) + (source != NULL) > 1) {
-		complain("Only one of -z, -P, and -s can be specified at the same time");
+		answer("Only one of -z, -P, and -s can be specified at the same time");
 		return false;
 	}
 	if ((unmap && !zero) || (zero && compress)) {
-		complain(unmap ? "-u requires -z to be specified" : "-c and -z cannot be specified at once");
+		answer(unmap ? "-u requires -z to be specified" : "-c and -z cannot be specified at once");
 		return false;
 	}
 	if (!get_size(argv[optind], &off) || !get_size(argv[optind + 1], &len))
@@ -338,7 +349,7 @@ static bool do_map(int argc, char **argv)
 		if (!same_run(off, size, &len, &has))
 			return false;
 		printf("%s (0x%" PRIx64 ") bytes %s allocated at offset %s (0x%" PRIx64 ")\n", size_text(len), len,
-		       has ? "    " : "not", size_text(off), off);
+		       has ? "   " : "not", size_text(off), off);
 	}
 	return true;
 }
@@ -355,7 +366,7 @@ static bool do_alloc(int argc, char **argv)
 	if (!get_size(argv[1], &off) || (argc == 3 && !get_size(argv[2], &count)))
 		return false;
 	if (off > qimg_size(img) || count > qimg_size(img) - off) {
-		complain("alloc: the range ends behind the image");
+		answer("alloc: the range ends behind the image");
 		return false;
 	}
 	for (uint64_t at = off; at < off + count; at += len) {

@@ -42,6 +42,7 @@ const struct setting settings[] = {
 	{ "64k", 3, 16, 4, .size = 2048 * KIB + 1536 },
 	{ "64k-snapshot", 3, 16, 4, .size = 1536 * KIB, .snapshot = true },
 	{ "extended-16k", 3, 14, 4, .size = 1024 * KIB, .extended = true },
+	{ "extended-large", 3, 14, 4, .size = 4096 * KIB, .extended = true },
 	{ "extended-64k", 3, 16, 4, .size = 2048 * KIB, .extended = true },
 	{ "extended-snapshot", 3, 14, 4, .size = 768 * KIB, .extended = true, .snapshot = true },
 	{ "extended-backing", 3, 14, 4, .size = 768 * KIB, .extended = true, .backing = true },
@@ -52,6 +53,9 @@ const struct setting settings[] = {
 	{ "external-raw", 3, 12, 4, .size = 480 * KIB, .external = true, .raw = true },
 	{ "external-backing", 3, 12, 4, .size = 480 * KIB, .external = true, .backing = true },
 	{ "external-extended", 3, 14, 4, .size = 768 * KIB, .external = true, .extended = true },
+	{ "bitmap", 3, 12, 4, .size = 480 * KIB, .bitmap = true },
+	{ "bitmap-backing-512", 3, 9, 4, .size = 96 * KIB, .bitmap = true, .backing = true },
+	{ "bitmap-external-raw", 3, 12, 4, .size = 240 * KIB, .bitmap = true, .external = true, .raw = true },
 	{ "lazy", 3, 12, 4, .size = 480 * KIB, .lazy = true },
 	{ "lazy-snapshot", 3, 12, 4, .size = 480 * KIB, .lazy = true, .snapshot = true },
 	{ "resize", 3, 12, 4, .size = 256 * KIB + 512, .resize = true },
@@ -219,7 +223,8 @@ void setting_build(const struct setting *s, const char *dir, uint64_t *seed,
 {
 	struct build b = { .version = s->version, .cluster_bits = s->cluster_bits,
 			   .refcount_order = s->refcount_order, .extended = s->extended, .lazy = s->lazy,
-			   .zstd = s->zstd, .external = s->external, .raw = s->raw, .size = s->size };
+			   .zstd = s->zstd, .external = s->external, .raw = s->raw, .bitmap = s->bitmap,
+			   .size = s->size };
 	uint64_t stamp = 1000000, backing_len = s->size * 3 / 4 / SECTOR * SECTOR;
 	char path[4096], data[4096];
 	uint8_t *bytes;

@@ -23,6 +23,7 @@ struct setting {
 	bool extended, lazy, zstd, external, raw;
 	bool snapshot;		/* an internal snapshot shares most clusters */
 	bool backing;		/* a raw backing file, shorter than the image */
+	bool bitmap;		/* a valid dirty bitmap, to be given up before the first change */
 	bool packed;		/* some clusters are compressed, and the program compresses, too */
 	bool empty;		/* starts with nothing allocated */
 	bool resize;		/* the program makes the image grow */

@@ -16,8 +16,6 @@
 #include "base/opts.h"
 #include "io/file.h"
 
-enum { CHAIN_MAX = 1000 };
-
 /* A chain needs a descriptor for each image. Where the limit cannot be raised, opening says so. */
 static void raise_file_limit(void)
 {

@@ -198,6 +198,9 @@ int create_prepare(struct qimg_creation **c, const char *name, const char *forma
 int qimg_create_prepare(struct qimg_creation **c, const char *name, const char *format,
 			const struct qimg_opts *opts, unsigned flags, struct qimg_error *e)
 {
+	/* As a plain name it would lead to a file that this name does not open. */
+	if (!strncmp(name, "json:", 5) && name_is_reference(name))
+		return error_set(e, EINVAL, "A new image has to be given by its file name, not as json:{...}");
 	return prepare_new(c, name_plain(name), format, opts, UINT64_MAX, flags, true, e);
 }
 

@@ -5,6 +5,7 @@
 
 #include "image/driver.h"
 
+struct codec_ctx;
 struct loop;
 struct requests;
 
@@ -68,9 +69,10 @@ struct qimg_image {
  */
 int image_open_file(struct qimg_image **img, struct file *f, const char *name, const char *format,
 		    const struct qimg_opts *opts, unsigned flags, bool locked, struct qimg_error *e);
+enum { CHAIN_MAX = 1000 };		/* images in a backing chain, at most */
 /* Opens the backing files below img, down to the end of the chain; none where img names none. */
 int chain_open(struct qimg_image *img, struct qimg_error *e);
-/* What chain_open calls for each: opens path (a resolved reference) without what is below it. */
+/* Opens one image, named as for qimg_open, without what is below it. */
 int image_open_one(struct qimg_image **img, const char *name, const char *format,
 		   const struct qimg_opts *opts, unsigned flags, struct qimg_error *e);
 /* Frees img alone, without flushing. */
@@ -80,13 +82,14 @@ const struct driver *registry_find(const char *name);
 const struct driver *registry_probe(struct file *f, struct qimg_error *e);
 const struct driver *registry_probe_head(const uint8_t *head, size_t n, uint64_t size);
 
+const char *name_plain(const char *name);	/* without "file:" in front */
+/* The name is an address of another kind ("json:{...}", "nbd://...") and no plain file name. */
+bool name_is_reference(const char *stored);
 /*
  * Resolves a name stored in the image at `base` (a path) to a path to open: relative names against the
- * folder of base. References that are not plain files ("json:", "nbd:", ...) fail unless `external`.
- * The caller frees the result.
+ * folder of base. References fail unless `external`, and come back as they are then. The caller frees
+ * the result.
  */
-const char *name_plain(const char *name);	/* without "file:" in front */
-bool name_is_reference(const char *stored);
 char *name_resolve(const char *base, const char *stored, bool external, struct qimg_error *e);
 
 /* One image's own run; checks what the driver answers. w may be NULL. */
@@ -109,27 +112,25 @@ void packed_forget(struct qimg_image *img);
 int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero, struct wait *w,
 		  struct qimg_error *e);
 
-/* Compression and decompression. A context holds reusable state; one thread at a time may use it. */
+/* Compression. A context holds state that is worth keeping; one thread at a time may use it. */
 enum codec { CODEC_ZLIB, CODEC_ZSTD };
-struct codec_ctx;
 struct codec_ctx *codec_new(struct qimg_error *e);
 void codec_free(struct codec_ctx *ctx);			/* NULL is allowed */
-int codec_ctx_inflate(struct codec_ctx *ctx, enum codec c, const void *src, size_t src_len,
-		      void *dst, size_t dst_len, struct qimg_error *e);
-int codec_ctx_deflate(struct codec_ctx *ctx, enum codec c, int level, const void *src,
-		      size_t src_len, void *dst, size_t *dst_len, struct qimg_error *e);
-/* The same with a context of their own for each call. */
 /*
- * Inflates the cluster of a PACKED extent, whose compressed bytes the caller has read.
  * Exactly dst_len bytes come out, or it is an error (EIO). src may be longer than the stream (padding,
  * data of neighbours behind it).
  */
+int codec_ctx_inflate(struct codec_ctx *ctx, enum codec c, const void *src, size_t src_len,
+		      void *dst, size_t dst_len, struct qimg_error *e);
+/*
+ * Compresses into dst; *dst_len in: room, out: bytes used. Returns 0, or 1 when it does not fit (store
+ * it plain), or -1. level 0: the default of the codec.
+ */
+int codec_ctx_deflate(struct codec_ctx *ctx, enum codec c, int level, const void *src,
+		      size_t src_len, void *dst, size_t *dst_len, struct qimg_error *e);
+/* The same with a context of their own for each call. */
 int codec_inflate(enum codec c, const void *src, size_t src_len, void *dst, size_t dst_len,
 		  struct qimg_error *e);
-/*
- * Compresses into dst; *dst_len in: room, out: bytes used. Returns 0, or 1 when it does not become
- * smaller than room (store it plain), or -1. level 0: the default of the codec.
- */
 int codec_deflate(enum codec c, int level, const void *src, size_t src_len, void *dst, size_t *dst_len,
 		  struct qimg_error *e);
 

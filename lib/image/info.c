@@ -17,8 +17,6 @@
 #include "base/value.h"
 #include "io/file.h"
 
-enum { CHAIN_MAX = 1000 };
-
 static int add_backing(const struct qimg_image *img, struct qimg_value *info, struct qimg_error *e)
 {
 	struct qimg_error why;

@@ -150,7 +150,7 @@ static bool is_mount_point(const struct place *p)
 
 int place_check_access(const struct place *p, struct qimg_error *e)
 {
-	static const char hint[] = "an existing image can be written in place with -n";
+	static const char hint[] = "an existing image can be written in place with 'convert -n'";
 	struct stat dir;
 	uid_t me = geteuid();
 
@@ -166,7 +166,7 @@ int place_check_access(const struct place *p, struct qimg_error *e)
 	if (p->st.st_nlink > 1)
 		return error_set(e, EMLINK, "Could not replace '%s': it has %ju names (hard links), and "
 				 "the others would keep the old content; remove them, or write in place with "
-				 "-n", p->path, (uintmax_t)p->st.st_nlink);
+				 "'convert -n'", p->path, (uintmax_t)p->st.st_nlink);
 	if (is_mount_point(p))
 		return error_set(e, EBUSY, "Could not replace '%s': it is a mount point; %s", p->path,
 				 hint);

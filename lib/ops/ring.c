@@ -20,10 +20,7 @@ enum { DEPTH = 64 };			/* transfers in flight */
 
 #define FILE_UNIT (4 * KIB)		/* what file systems keep holes in */
 
-/*
- * The unit in which data and zeros are told apart: what the target can leave out, and no less than the
- * sparse size, so that a larger one makes for fewer, larger holes.
- */
+/* The least that the target can leave out: the unit in which the sources' holes are taken over. */
 static uint64_t unit_of(const struct copy *c)
 {
 	uint64_t unit = c->target->grain;
@@ -32,9 +29,16 @@ static uint64_t unit_of(const struct copy *c)
 		unit = c->target->cluster_size;
 	if (!c->target->cluster_size)
 		unit = max_u64(unit, FILE_UNIT);
-	if (c->sparse)
-		unit = max_u64(unit, UINT64_C(1) << log2_u64(c->sparse));
 	return unit;
+}
+
+/*
+ * The unit in which zeros are looked for in data: no less than the sparse size, so that a larger one
+ * makes for fewer, larger holes.
+ */
+static uint64_t scan_unit(const struct copy *c)
+{
+	return c->sparse ? max_u64(unit_of(c), UINT64_C(1) << log2_u64(c->sparse)) : unit_of(c);
 }
 
 static int make_piece(struct ring *r, struct piece *p, struct qimg_error *e)
@@ -62,11 +66,11 @@ int ring_open(struct ring *r, const struct copy *c, struct qimg_error *e)
 {
 	memset(r, 0, sizeof(*r));
 	r->copy = c;
-	r->unit = unit_of(c);
+	r->unit = scan_unit(c);
 	budget_make(&r->budget, c, r->unit);
 	r->plan = (struct plan){
 		.sources = c->sources, .source_count = c->source_count, .size = c->size,
-		.unit = r->unit, .all_data = !c->sparse, .keep_depth = c->keep_depth,
+		.unit = unit_of(c), .all_data = !c->sparse, .keep_depth = c->keep_depth,
 	};
 	/* Without clusters there is nothing whose place depends on the order. */
 	r->ordered = !c->any_order && c->target->cluster_size;

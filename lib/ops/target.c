@@ -131,6 +131,9 @@ static unsigned open_flags(const struct qimg_convert *c)
 {
 	unsigned flags = c->target_flags | QIMG_OPEN_WRITE;
 
+	/* What an existing target had where zeros come now is given back to the host. */
+	if (c->sparse_size)
+		flags |= QIMG_OPEN_UNMAP;
 	if (c->flags & QIMG_CONVERT_NO_SYNC)
 		return flags | QIMG_OPEN_NO_FLUSH;
 	return flags & ~QIMG_OPEN_NO_FLUSH;

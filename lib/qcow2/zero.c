@@ -242,7 +242,8 @@ int qcow2_zero(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flag
 			}
 		}
 	}
-	return change_range(q, off, end, flags, zero_change, RELEASE_OTHER, did, w, e);
+	return change_range(q, off, end, flags, zero_change,
+			    flags & QIMG_ZERO_UNMAP ? RELEASE_REQUEST : RELEASE_OTHER, did, w, e);
 }
 
 int qcow2_discard(struct qimg_image *img, uint64_t off, uint64_t len, uint64_t *did, struct wait *w,

@@ -116,7 +116,7 @@ static void random_steps(struct file *f, uint32_t slots)
 
 static void pins(struct file *f)
 {
-	struct slice *a, *b, *c;
+	struct slice *a = NULL, *b = NULL, *c = NULL;
 	struct cache *two;
 	uint8_t *where;
 

@@ -68,7 +68,7 @@ int main(void)
 
 	for (i = 0; i < 4000; i++) {
 		size_t block = (size_t)1 << rnd(13);
-		bool zero, want;
+		bool zero, want = false;
 		size_t n, expect;
 
 		shift = rnd(16);
