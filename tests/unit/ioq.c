@@ -191,9 +191,8 @@ static void submit(struct play *p)
 		memset(o->req.buf, 0xee, len);
 		break;
 	case IOQ_WRITE:
-		for (i = 0; i < len; i += 8)
-			memcpy((char *)o->req.buf + i, &(uint64_t){ rnd(p, UINT64_MAX) },
-			       len - i < 8 ? len - i : 8);
+		for (i = 0; i < len; i++)
+			((uint8_t *)o->req.buf)[i] = (uint8_t)((i * p->count) >> 5 | p->count);
 		memcpy(p->model + off, o->req.buf, len);
 		break;
 	case IOQ_ZERO:

@@ -164,7 +164,7 @@ static void many_at_once(void)
 
 static void real(void)
 {
-	uint8_t out[100], in[100];
+	uint8_t out[100], in[100] = { 0 };
 	struct loop *l = NULL;
 	struct ioq *q = NULL;
 	const char *source;
