@@ -86,7 +86,7 @@ static bool aio_start(struct ioq *q, struct ioq_io *io)
 	if (io->way != IOQ_TRANSFER)
 		return false;
 	memset(cb, 0, sizeof(*cb));
-	cb->aio_data = (uintptr_t)io;
+	cb->aio_data = (uint64_t)(io - q->slot);
 	cb->aio_lio_opcode = r->op == IOQ_READ ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
 	cb->aio_fildes = (uint32_t)r->file->fd;
 	cb->aio_buf = (uintptr_t)r->buf + io->done;
@@ -118,7 +118,7 @@ static void submit(struct ioq *q)
 			continue;
 		}
 		/* It refuses the first one. */
-		io = (struct ioq_io *)(uintptr_t)a->start[0]->aio_data;
+		io = &q->slot[a->start[0]->aio_data];
 		take_pending(a, 1);
 		ioq_advance(q, io, n ? -errno : -EAGAIN);
 	}
@@ -141,7 +141,7 @@ static void aio_poll(struct ioq *q, bool wait)
 	n = syscall(SYS_io_getevents, a->context, (long)(wait && !q->finished.first), (long)q->depth,
 		    a->done, NULL);
 	for (i = 0; i < n; i++)
-		ioq_advance(q, (struct ioq_io *)(uintptr_t)a->done[i].data, (ssize_t)a->done[i].res);
+		ioq_advance(q, &q->slot[a->done[i].data], (ssize_t)a->done[i].res);
 }
 
 static int aio_fd(struct ioq *q)

@@ -21,8 +21,8 @@
 #include "scratch.h"
 #include "tap.h"
 
-#define SPACE (1024 * 1024)
-#define DEPTH 64
+#define SPACE	(1024 * 1024)
+#define DEPTH	64
 #define LONGEST (128 * 1024)
 
 static const char *const engines[] = { "sync", "threads", "native", "io_uring" };
@@ -38,7 +38,7 @@ struct play {
 		struct ioq_req req;
 		struct qimg_error error;
 		bool used;
-		uint8_t *buf, *want;	/* LONGEST + 4096 */
+		uint8_t *buf, *want; /* LONGEST + 4096 */
 	} one[DEPTH];
 	uint8_t model[SPACE], got[SPACE];
 	char why[1100];
@@ -54,7 +54,8 @@ static uint64_t rnd(struct play *p, uint64_t below)
 	return p->seed % below;
 }
 
-static bool play_open(struct play *p, const char *path, unsigned flags, const char *engine, unsigned depth)
+static bool play_open(struct play *p, const char *path, unsigned flags, const char *engine,
+		      unsigned depth)
 {
 	unsigned i;
 
@@ -162,8 +163,8 @@ static uint64_t rnd_place(struct play *p, uint64_t *len)
 
 static void submit(struct play *p)
 {
-	static const enum ioq_op ops[] = { IOQ_READ, IOQ_READ, IOQ_READ, IOQ_WRITE, IOQ_WRITE, IOQ_WRITE,
-					   IOQ_WRITE, IOQ_ZERO, IOQ_DISCARD, IOQ_SYNC };
+	static const enum ioq_op ops[] = { IOQ_READ,  IOQ_READ,	 IOQ_READ, IOQ_WRITE,	IOQ_WRITE,
+					   IOQ_WRITE, IOQ_WRITE, IOQ_ZERO, IOQ_DISCARD, IOQ_SYNC };
 	enum ioq_op op = ops[rnd(p, 10)];
 	uint64_t len, off = rnd_place(p, &len), i, inside;
 	struct one *o;
@@ -174,12 +175,15 @@ static void submit(struct play *p)
 	if (op == IOQ_SYNC)
 		off = len = 0;
 	/* What a discard clears ends with the file: it would depend on what is in flight. */
-	while (p->flying && (clashes(p, op, off, len) || (op == IOQ_DISCARD && off + len > file_size(p->f))))
+	while (p->flying &&
+	       (clashes(p, op, off, len) || (op == IOQ_DISCARD && off + len > file_size(p->f))))
 		collect(p, true);
 	for (o = p->one; o->used; o++)
 		;
 	o->used = true;
-	o->req = (struct ioq_req){ .op = op, .file = p->f, .off = off, .len = len, .error = &o->error };
+	o->req = (struct ioq_req){
+		.op = op, .file = p->f, .off = off, .len = len, .error = &o->error
+	};
 	o->req.buf = o->buf + (rnd(p, 4) ? 0 : rnd(p, 4096));
 	switch (op) {
 	case IOQ_READ:
@@ -187,8 +191,8 @@ static void submit(struct play *p)
 		memset(o->req.buf, 0xee, len);
 		break;
 	case IOQ_WRITE:
-		for (i = 0; i < len; i += 8)
-			memcpy((char *)o->req.buf + i, &(uint64_t){ rnd(p, UINT64_MAX) }, len - i < 8 ? len - i : 8);
+		for (i = 0; i < len; i++)
+			((uint8_t *)o->req.buf)[i] = (uint8_t)((i * p->count) >> 5 | p->count);
 		memcpy(p->model + off, o->req.buf, len);
 		break;
 	case IOQ_ZERO:
@@ -272,8 +276,8 @@ static void random_requests(const char *path, unsigned flags, const char *what)
 				}
 			}
 			ok(!p.bad && !p.failed && !p.stuck && same(&p),
-			   "%s, %s, depth %u: bad %u, failed %u, stuck %u %s", what, engines[i], depths[d],
-			   p.bad, p.failed, p.stuck, p.why);
+			   "%s, %s, depth %u: bad %u, failed %u, stuck %u %s", what, engines[i],
+			   depths[d], p.bad, p.failed, p.stuck, p.why);
 			play_close(&p);
 		}
 	}
@@ -299,7 +303,8 @@ static void places(void)
 	} else {
 		skip("no loop devices here");
 	}
-	if (scratch_loop("dev4k", SPACE, dev) && sh("PATH=$PATH:/usr/sbin:/sbin losetup --sector-size 4096 %s", dev))
+	if (scratch_loop("dev4k", SPACE, dev) &&
+	    sh("PATH=$PATH:/usr/sbin:/sbin losetup --sector-size 4096 %s", dev))
 		random_requests(dev, FILE_DIRECT, "direct device of 4096");
 	else
 		skip("no loop devices with sectors of 4096 bytes here");
@@ -316,7 +321,8 @@ struct seen {
 	unsigned elsewhere;
 };
 
-static int look(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf, uint64_t len)
+static int look(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf,
+		uint64_t len)
 {
 	struct seen *s = ctx;
 
@@ -338,10 +344,10 @@ static const struct {
 	enum file_op sees;
 	uint64_t off, len;
 } wishes[] = {
-	{ IOQ_READ, FILE_OP_READ, 4096, 8192 },		{ IOQ_READ, FILE_OP_READ, 1, 3 },
-	{ IOQ_WRITE, FILE_OP_WRITE, 4096, 8192 },	{ IOQ_WRITE, FILE_OP_WRITE, 1, 3 },
-	{ IOQ_ZERO, FILE_OP_ZERO, 4096, 4096 },		{ IOQ_ZERO, FILE_OP_ZERO, 8, 5000 },
-	{ IOQ_ZERO, FILE_OP_ZERO, 90000, 50000 },	{ IOQ_DISCARD, FILE_OP_PUNCH, 4096, 8192 },
+	{ IOQ_READ, FILE_OP_READ, 4096, 8192 },	  { IOQ_READ, FILE_OP_READ, 1, 3 },
+	{ IOQ_WRITE, FILE_OP_WRITE, 4096, 8192 }, { IOQ_WRITE, FILE_OP_WRITE, 1, 3 },
+	{ IOQ_ZERO, FILE_OP_ZERO, 4096, 4096 },	  { IOQ_ZERO, FILE_OP_ZERO, 8, 5000 },
+	{ IOQ_ZERO, FILE_OP_ZERO, 90000, 50000 }, { IOQ_DISCARD, FILE_OP_PUNCH, 4096, 8192 },
 	{ IOQ_SYNC, FILE_OP_SYNC, 0, 0 },
 };
 
@@ -364,7 +370,10 @@ static void hooked(const char *engine, unsigned flags)
 	file_truncate(f, 100000, &e);
 	file_set_hook(&hook);
 	for (i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++) {
-		struct ioq_req r = { .op = wishes[i].op, .file = f, .off = wishes[i].off, .len = wishes[i].len,
+		struct ioq_req r = { .op = wishes[i].op,
+				     .file = f,
+				     .off = wishes[i].off,
+				     .len = wishes[i].len,
 				     .buf = buf };
 
 		for (n = 0; n < 2; n++) {
@@ -376,26 +385,31 @@ static void hooked(const char *engine, unsigned flags)
 			if (r.op == IOQ_SYNC && !n)
 				continue;
 			bad += ioq_run(q, &r, &e) != (n ? 0 : -1) || r.code != (n ? 0 : ENOSPC);
-			bad += !n && (e.code != ENOSPC || !strstr(e.msg, "'hooked'") || file_size(f) != size);
-			bad += s.calls[wishes[i].sees] != 1 || s.off != wishes[i].off || s.len != wishes[i].len;
+			bad += !n && (e.code != ENOSPC || !strstr(e.msg, "'hooked'") ||
+				      file_size(f) != size);
+			bad += s.calls[wishes[i].sees] != 1 || s.off != wishes[i].off ||
+			       s.len != wishes[i].len;
 			if (bad) {
 				diag("wish %u, %u: %s", i, n, e.msg);
 				break;
 			}
 		}
 	}
-	ok(!bad && !s.elsewhere, "%s, flags %u: the hook sees all, once, in its thread, and can refuse", engine,
-	   flags);
+	ok(!bad && !s.elsewhere,
+	   "%s, flags %u: the hook sees all, once, in its thread, and can refuse", engine, flags);
 	is_u64(file_size(f), 140000, "zeros have made the file longer");
 	memset(buf, 9, 4);
 	{
-		struct ioq_req r = { .op = IOQ_READ, .file = f, .off = 139998, .len = 4, .buf = buf };
+		struct ioq_req r = {
+			.op = IOQ_READ, .file = f, .off = 139998, .len = 4, .buf = buf
+		};
 
 		ok(!ioq_run(q, &r, &e) && !memcmp(buf, "\0\0\0\0", 4), "beyond the end are zeros");
 		r.op = IOQ_WRITE;
 		r.len = 0;
 		r.off = 200000;
-		ok(!ioq_run(q, &r, &e) && file_size(f) == 140000, "to write nothing changes nothing");
+		ok(!ioq_run(q, &r, &e) && file_size(f) == 140000,
+		   "to write nothing changes nothing");
 		r.off = UINT64_MAX - 1;
 		r.len = 4;
 		ok(ioq_run(q, &r, &e) == -1 && e.code == EFBIG, "too far: %s", e.msg);
@@ -409,14 +423,18 @@ static void hooked(const char *engine, unsigned flags)
 		s.fail = FILE_OP_SYNC;
 		s.code = EIO;
 		for (i = 0; i < 4; i++) {
-			r[i] = (struct ioq_req){ .op = i == 2 ? IOQ_WRITE : IOQ_SYNC, .file = f, .len = i == 2 ? 512 : 0,
-						 .buf = buf, .error = &err[i] };
+			r[i] = (struct ioq_req){ .op = i == 2 ? IOQ_WRITE : IOQ_SYNC,
+						 .file = f,
+						 .len = i == 2 ? 512 : 0,
+						 .buf = buf,
+						 .error = &err[i] };
 			ioq_submit(q, &r[i]);
 		}
 		while (ioq_reap(q))
 			;
 		ok(r[0].code == EIO && r[1].code == EIO && r[2].code == EIO && r[3].code == EIO,
-		   "after a sync that failed nothing works: %s; %s; %s", err[0].msg, err[1].msg, err[2].msg);
+		   "after a sync that failed nothing works: %s; %s; %s", err[0].msg, err[1].msg,
+		   err[2].msg);
 		r[0] = (struct ioq_req){ .op = IOQ_READ, .file = f, .len = 10, .buf = buf };
 		ok(!ioq_run(q, &r[0], &e), "except for reading");
 	}
@@ -424,7 +442,10 @@ static void hooked(const char *engine, unsigned flags)
 	file_close(f);
 	file_open(&f, "hooked", 0, &e);
 	for (i = bad = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++) {
-		struct ioq_req r = { .op = wishes[i].op, .file = f, .off = wishes[i].off, .len = wishes[i].len,
+		struct ioq_req r = { .op = wishes[i].op,
+				     .file = f,
+				     .off = wishes[i].off,
+				     .len = wishes[i].len,
 				     .buf = buf };
 
 		if (r.op != IOQ_READ && r.op != IOQ_SYNC)
@@ -451,8 +472,12 @@ static void syncs(const char *engine)
 	}
 	file_open(&f, "syncs", FILE_WRITE | FILE_CREATE, &e);
 	for (i = 0; i < 32; i++) {
-		r[i] = (struct ioq_req){ .op = i % 2 ? IOQ_SYNC : IOQ_WRITE, .file = f, .off = i * 65536,
-					 .len = i % 2 ? 0 : 65536, .buf = buf[i / 2], .error = &err[i] };
+		r[i] = (struct ioq_req){ .op = i % 2 ? IOQ_SYNC : IOQ_WRITE,
+					 .file = f,
+					 .off = i * 65536,
+					 .len = i % 2 ? 0 : 65536,
+					 .buf = buf[i / 2],
+					 .error = &err[i] };
 		ioq_submit(q, &r[i]);
 	}
 	while (ioq_reap(q))
@@ -495,8 +520,9 @@ static void two_threads(const char *engine)
 	for (i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);
 	for (i = 0; i < 2; i++) {
-		ok(!p[i].bad && !p[i].failed && !p[i].stuck && same(&p[i]), "%s: thread %u: bad %u, failed %u %s",
-		   engine, i, p[i].bad, p[i].failed, p[i].why);
+		ok(!p[i].bad && !p[i].failed && !p[i].stuck && same(&p[i]),
+		   "%s: thread %u: bad %u, failed %u %s", engine, i, p[i].bad, p[i].failed,
+		   p[i].why);
 		play_close(&p[i]);
 	}
 }

@@ -22,7 +22,9 @@ static uint8_t buf[65536];
 /* ns for one request alone. */
 static uint64_t take(struct ioq *q, enum ioq_op op, uint64_t off, uint64_t len, unsigned flags)
 {
-	struct ioq_req r = { .op = op, .file = f, .off = off, .buf = buf, .len = len, .flags = flags };
+	struct ioq_req r = {
+		.op = op, .file = f, .off = off, .buf = buf, .len = len, .flags = flags
+	};
 	uint64_t before = ioq_model_now(q);
 
 	return ioq_run(q, &r, &e) ? UINT64_MAX : ioq_model_now(q) - before;
@@ -57,7 +59,8 @@ static void cache_sizes_2015(void)
 	hit = (double)take(q, IOQ_READ, 7 * 4096, 4096, 0);
 	miss = (double)take(q, IOQ_READ, 1 << 20, 65536, IOQ_METADATA);
 	for (i = 0; i < 4; i++)
-		ok(near(per_second(hit + (1 - rows[i].part) * miss), rows[i].iops, 3), "%.0f a second", rows[i].iops);
+		ok(near(per_second(hit + (1 - rows[i].part) * miss), rows[i].iops, 3),
+		   "%.0f a second", rows[i].iops);
 	ioq_free(q);
 }
 
@@ -66,8 +69,8 @@ static void entry_sizes_2018(void)
 	static const struct {
 		unsigned entry;
 		double part, iops;
-	} rows[] = { { 4, 0.2, 6545 }, { 16, 0.2, 5177 }, { 64, 0.2, 2718 }, { 4, 0.6, 12045 }, { 16, 0.6, 9798 },
-		     { 64, 0.6, 5326 }, { 4, 1, 55680 }, { 64, 1, 57355 } };
+	} rows[] = { { 4, 0.2, 6545 },	{ 16, 0.2, 5177 }, { 64, 0.2, 2718 }, { 4, 0.6, 12045 },
+		     { 16, 0.6, 9798 }, { 64, 0.6, 5326 }, { 4, 1, 55680 },   { 64, 1, 57355 } };
 	struct ioq *q = NULL;
 	double ns;
 	unsigned i;
@@ -75,7 +78,8 @@ static void entry_sizes_2018(void)
 	ok(!ioq_new(&q, "model=ssd-2018", 1, &e), "model=ssd-2018");
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		ns = (double)take(q, IOQ_READ, 0, 4096, 0) +
-		     (1 - rows[i].part) * (double)take(q, IOQ_READ, 1 << 20, rows[i].entry * KIB, IOQ_METADATA);
+		     (1 - rows[i].part) *
+			     (double)take(q, IOQ_READ, 1 << 20, rows[i].entry * KIB, IOQ_METADATA);
 		ok(near(per_second(ns), rows[i].iops, 12), "%.0f a second", rows[i].iops);
 	}
 	ioq_free(q);
@@ -102,8 +106,10 @@ static void disk_2016(void)
 	take(q, IOQ_READ, GIB, 4096, IOQ_METADATA);
 	take(q, IOQ_READ, 0, 4096, 0);
 	for (i = 1, ns = 0; i <= 100; i++)
-		ns += take(q, IOQ_READ, GIB, 4096, IOQ_METADATA) + take(q, IOQ_READ, i * 4096, 4096, 0);
-	ok(near(per_second((double)ns / 100), 14000, 1), "sequential reads with the same table again and again");
+		ns += take(q, IOQ_READ, GIB, 4096, IOQ_METADATA) +
+		      take(q, IOQ_READ, i * 4096, 4096, 0);
+	ok(near(per_second((double)ns / 100), 14000, 1),
+	   "sequential reads with the same table again and again");
 	ioq_free(q);
 }
 
@@ -114,7 +120,8 @@ static void misses_2019(void)
 
 	ok(!ioq_new(&q, "model=thin-2019", 1, &e), "model=thin-2019");
 	hit = (double)take(q, IOQ_WRITE, 0, 4096, 0);
-	miss = (double)take(q, IOQ_WRITE, 1 << 20, 65536, IOQ_METADATA) + (double)take(q, IOQ_SYNC, 0, 0, 0) +
+	miss = (double)take(q, IOQ_WRITE, 1 << 20, 65536, IOQ_METADATA) +
+	       (double)take(q, IOQ_SYNC, 0, 0, 0) +
 	       (double)take(q, IOQ_READ, 2 << 20, 65536, IOQ_METADATA);
 	ok(near(per_second(hit), 16000, 1), "random writes, all tables at hand");
 	ok(near(per_second(hit + 0.293 * miss), 500, 2), "one table short");
@@ -132,8 +139,12 @@ static void many_at_once(void)
 	one = take(q, IOQ_READ, 1 << 20, 65536, IOQ_METADATA);
 	before = ioq_model_now(q);
 	for (i = 0; i < 9; i++) {
-		r[i] = (struct ioq_req){ .op = IOQ_READ, .file = f, .off = i << 20, .buf = buf,
-					 .len = i < 8 ? 65536 : 4096, .flags = i < 8 ? IOQ_METADATA : 0 };
+		r[i] = (struct ioq_req){ .op = IOQ_READ,
+					 .file = f,
+					 .off = i << 20,
+					 .buf = buf,
+					 .len = i < 8 ? 65536 : 4096,
+					 .flags = i < 8 ? IOQ_METADATA : 0 };
 		ioq_submit(q, &r[i]);
 	}
 	is_u64(ioq_model_now(q), before, "the clock stands while nothing is reaped");
@@ -153,7 +164,7 @@ static void many_at_once(void)
 
 static void real(void)
 {
-	uint8_t out[100], in[100];
+	uint8_t out[100], in[100] = { 0 };
 	struct loop *l = NULL;
 	struct ioq *q = NULL;
 	const char *source;
@@ -161,8 +172,12 @@ static void real(void)
 
 	memset(out, 0x5a, sizeof(out));
 	for (i = 0; ioq_model(i, &source); i++) {
-		struct ioq_req w = { .op = IOQ_WRITE, .file = f, .off = 12345, .buf = out, .len = 100 };
-		struct ioq_req r = { .op = IOQ_READ, .file = f, .off = 12345, .buf = in, .len = 100 };
+		struct ioq_req w = {
+			.op = IOQ_WRITE, .file = f, .off = 12345, .buf = out, .len = 100
+		};
+		struct ioq_req r = {
+			.op = IOQ_READ, .file = f, .off = 12345, .buf = in, .len = 100
+		};
 
 		ok(!ioq_new(&q, ioq_model(i, &source), 3, &e) && strlen(source) > 10, "%s: %s",
 		   ioq_model(i, &source), source);
@@ -173,14 +188,16 @@ static void real(void)
 	ok(ioq_new(&q, "model=abacus", 1, &e) && e.code == EINVAL, "%s", e.msg);
 	ok(!ioq_new(&q, "sync", 1, &e) && ioq_model_now(q) == 0, "other engines have no clock");
 	ioq_free(q);
-	ok(!loop_new(&l, "model=hdd-2016", 4, 1, &e) && !loop_model_now(l), "a loop has the clock of its engine");
+	ok(!loop_new(&l, "model=hdd-2016", 4, 1, &e) && !loop_model_now(l),
+	   "a loop has the clock of its engine");
 	loop_free(l);
 }
 
 int main(void)
 {
 	scratch_enter();
-	ok(!file_open(&f, "file", FILE_WRITE | FILE_CREATE, &e) && !file_truncate(f, 3 * GIB, &e), "a file");
+	ok(!file_open(&f, "file", FILE_WRITE | FILE_CREATE, &e) && !file_truncate(f, 3 * GIB, &e),
+	   "a file");
 	cache_sizes_2015();
 	entry_sizes_2018();
 	disk_2016();

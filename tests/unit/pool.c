@@ -130,7 +130,8 @@ static void pools(void)
 	stress(16, true);
 	ok(!pool_new(&p, 0, &e), "as many workers as CPUs");
 	workers = pool_workers(p);
-	ok(workers >= 1 && workers <= (unsigned)sysconf(_SC_NPROCESSORS_CONF), "these are %u", workers);
+	ok(workers >= 1 && workers <= (unsigned)sysconf(_SC_NPROCESSORS_CONF), "these are %u",
+	   workers);
 	ok(!pool_reap(p, true), "reaping from an empty pool does not wait");
 
 	signal(SIGUSR1, interrupt);
@@ -158,8 +159,8 @@ static void pools(void)
 /* ---- the loop ---- */
 
 #define CHAINS 16
-#define LINKS 40
-#define BLOCK 4096
+#define LINKS  40
+#define BLOCK  4096
 
 /* One chain of work: write, sum in a worker, read, later, and again. */
 struct chain {
@@ -188,8 +189,9 @@ static struct chain *check(struct chain *c)
 
 static void chain_read(struct loop_io *io)
 {
-	struct chain *c = check(io->req.owner == io ? (struct chain *)((char *)io - offsetof(struct chain, io)) :
-				NULL);
+	struct chain *c = check(io->req.owner == io
+					? (struct chain *)((char *)io - offsetof(struct chain, io))
+					: NULL);
 
 	c->bad = c->bad || io->req.code || memcmp(c->in, c->out, BLOCK);
 	c->task.call = chain_write;
@@ -205,8 +207,9 @@ static void chain_summed(struct loop_job *job)
 	for (i = 0; i < BLOCK; i++)
 		sum += c->out[i];
 	c->bad = c->bad || sum != c->sum;
-	c->io.req = (struct ioq_req){ .op = IOQ_READ, .file = c->f, .off = c->number * BLOCK, .buf = c->in,
-				      .len = BLOCK };
+	c->io.req = (struct ioq_req){
+		.op = IOQ_READ, .file = c->f, .off = c->number * BLOCK, .buf = c->in, .len = BLOCK
+	};
 	c->io.done = chain_read;
 	loop_io(c->l, &c->io);
 }
@@ -242,8 +245,9 @@ static void chain_write(struct loop_task *task)
 	}
 	for (i = 0; i < BLOCK; i++)
 		c->out[i] = (uint8_t)(i * c->left + c->number);
-	c->io.req = (struct ioq_req){ .op = IOQ_WRITE, .file = c->f, .off = c->number * BLOCK, .buf = c->out,
-				      .len = BLOCK };
+	c->io.req = (struct ioq_req){
+		.op = IOQ_WRITE, .file = c->f, .off = c->number * BLOCK, .buf = c->out, .len = BLOCK
+	};
 	c->io.done = chain_written;
 	loop_io(c->l, &c->io);
 }
