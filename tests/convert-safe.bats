@@ -200,3 +200,16 @@ ended() {
 	qimg convert -f raw -O qcow2 in.raw l.qcow2
 	same raw in.raw qcow2 l.qcow2
 }
+
+@test 'a target that cannot fit is refused before anything is copied' {
+	mount_fs tmpfs 4M small
+	truncate -s 8M in.raw
+	refused small/out.raw qimg convert -S 0 -f raw -O raw in.raw small/out.raw
+	says '8388608 bytes at least'
+	says 'bytes free'
+	refused small/out.qcow2 qimg convert -f raw -O qcow2 -o preallocation=falloc in.raw small/out.qcow2
+	says 'at least'
+	# holes take none
+	qimg convert -f raw -O raw in.raw small/out.raw
+	no_litter small out.raw
+}

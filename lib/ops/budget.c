@@ -13,7 +13,7 @@
 #include "ops/copy.h"
 
 #define LIMIT (48 * MIB)		/* of 64 MiB, the rest being caches and the program itself */
-#define PLAIN_PIECE (1 * MIB)		/* read and written at once */
+#define PLAIN_PIECE (512 * KIB)		/* read and written at once */
 #define PACKED_PIECE (256 * KIB)	/* deflated by one worker: small, so that all end together */
 
 enum { PIECES = 8, MORE_PIECES = 4 };
@@ -41,17 +41,32 @@ static uint64_t codec_memory(const struct qimg_image *target)
 	return 512 * KIB;
 }
 
-static void plain(struct budget *b, const struct copy *c)
+/*
+ * The largest cluster that a source may have compressed: reading any of it takes memory for all of it,
+ * before and after inflating.
+ */
+static uint64_t source_cluster(const struct copy *c)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < c->source_count; i++)
+		for (const struct qimg_image *s = c->sources[i]; s; s = s->backing)
+			if (s->driver->caps & DRIVER_PACK)
+				most = max_u64(most, s->cluster_size);
+	return most;
+}
+
+static void plain(struct budget *b, const struct copy *c, uint64_t inflating)
 {
 	b->workers = b->wanted = cpus();
 	b->pieces = c->parallel ? c->parallel : PIECES;
-	b->pieces = (unsigned)min_u64(b->pieces, max_u64(LIMIT / b->piece, 1));
+	b->pieces = (unsigned)min_u64(b->pieces, max_u64(LIMIT / (b->piece + inflating), 1));
 }
 
 /* Each worker has a piece, and some more are being read and written. */
-static void packed(struct budget *b, const struct copy *c)
+static void packed(struct budget *b, const struct copy *c, uint64_t inflating)
 {
-	uint64_t two = 2 * (uint64_t)b->piece, codec = codec_memory(c->target);
+	uint64_t two = 2 * (uint64_t)b->piece + inflating, codec = codec_memory(c->target);
 	uint64_t left = LIMIT - min_u64(LIMIT, MORE_PIECES * two);
 
 	b->wanted = c->parallel ? c->parallel : cpus();
@@ -64,13 +79,14 @@ static void packed(struct budget *b, const struct copy *c)
 
 void budget_make(struct budget *b, const struct copy *c, uint64_t unit)
 {
-	uint64_t piece = c->compress ? PACKED_PIECE : PLAIN_PIECE;
+	uint64_t piece = c->compress ? PACKED_PIECE : PLAIN_PIECE, source = source_cluster(c);
 
 	if (c->sparse)
 		piece = max_u64(piece, pow2_at_least(c->sparse));
-	b->piece = max_u64(piece, unit);
+	/* A cluster is inflated for one piece, not for several. */
+	b->piece = max_u64(max_u64(piece, unit), source);
 	if (c->compress)
-		packed(b, c);
+		packed(b, c, 2 * source);
 	else
-		plain(b, c);
+		plain(b, c, 2 * source);
 }

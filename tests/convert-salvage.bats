@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# convert --salvage.
+
+load helpers
+
+# broken_image: c.qcow2 of 4 MiB of text, in.raw, with one compressed cluster that is junk;
+# prints its guest offset
+broken_image() {
+	need qemu-img python3
+	yes text | head -c 4M >in.raw
+	qemu-img convert -c -f raw -O qcow2 in.raw c.qcow2
+	# compressed clusters lie one behind the other
+	pattern_file junk 100
+	dd if=junk of=c.qcow2 bs=1 seek=$((0x50800)) count=100 conv=notrunc status=none
+}
+
+@test 'what cannot be read becomes zeros, the rest is copied' {
+	broken_image
+	refused out.raw qimg convert -O raw c.qcow2 out.raw
+	qimg convert --salvage -O raw c.qcow2 out.raw 2>log
+	contains "$(cat log)" 'could not be read'
+	python3 -c '
+a, b = open("in.raw", "rb").read(), open("out.raw", "rb").read()
+assert len(a) == len(b)
+bad = [i for i in range(0, len(a), 65536) if a[i:i + 65536] != b[i:i + 65536]]
+assert 1 <= len(bad) <= 3, bad
+for i in bad:
+    assert not any(b[i:i + 65536]), i'
+}
+
+@test 'into compressed qcow2, and with nothing to salvage' {
+	broken_image
+	qimg convert --salvage -O raw c.qcow2 want.raw 2>log
+	qimg convert --salvage -c -O qcow2 c.qcow2 out.qcow2 2>log
+	contains "$(cat log)" 'could not be read'
+	is_clean out.qcow2
+	same raw want.raw qcow2 out.qcow2
+	qimg convert --salvage -f raw -O qcow2 in.raw out.qcow2 2>log
+	equal "$(cat log)" ''
+	same raw in.raw qcow2 out.qcow2
+}
+
+@test 'a device with bad sectors' {
+	need_root
+	need dmsetup losetup blockdev
+	pattern_file disk.img 8M
+	local dev
+	dev=$(loop_device disk.img)
+	printf '0 8000 linear %s 0\n8000 16 error\n8016 8368 linear %s 8016\n' "$dev" "$dev" |
+		dmsetup create "qimg-salvage-$$" 2>/dev/null || skip 'no device mapper here'
+	undo dmsetup remove "qimg-salvage-$$"
+	qimg convert --salvage -f raw -O raw "/dev/mapper/qimg-salvage-$$" out.raw 2>log
+	cp disk.img want.raw
+	dd if=/dev/zero of=want.raw bs=512 seek=8000 count=16 conv=notrunc status=none
+	cmp want.raw out.raw
+}
