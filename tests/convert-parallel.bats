@@ -88,7 +88,7 @@ sys.exit(os.waitstatus_to_exitcode(status))' "$@"
 }
 
 @test 'levels of compression' {
-	local level small
+	local level
 	mixed_file in.raw 1500000
 	for level in 1 6 9; do
 		qimg convert -c --compression-level=$level -f raw -O qcow2 in.raw z$level.qcow2

@@ -213,3 +213,19 @@ ended() {
 	qimg convert -f raw -O raw in.raw small/out.raw
 	no_litter small out.raw
 }
+
+@test '--verify: reads both again, also several sources and a chain' {
+	need qemu-img
+	pattern_file in.raw 3M
+	qemu-img create -q -f qcow2 -b in.raw -F raw top.qcow2 5M
+	qimg convert --verify -O qcow2 top.qcow2 out.qcow2
+	same qcow2 top.qcow2 qcow2 out.qcow2
+	qimg convert --verify -c -f raw -O qcow2 in.raw in.raw out.qcow2
+	cat in.raw in.raw >want.raw
+	same raw want.raw qcow2 out.qcow2
+	# -B trusts that the backing file reads as that of the source: this is where it turns out
+	pattern_file other.raw 3M 2
+	refused out2.qcow2 qimg convert --verify -O qcow2 -B other.raw -F raw top.qcow2 out2.qcow2
+	says 'differs from the source'
+	qimg convert --verify -O qcow2 -B in.raw -F raw top.qcow2 out2.qcow2
+}

@@ -51,7 +51,6 @@ share_on() {
 	need qemu-img qemu-io
 	mount_fs xfs 400M fs
 	pattern_file fs/base.raw 8M
-	yes text | head -c 2M >text
 	qemu-img create -q -f qcow2 -b base.raw -F raw fs/top.qcow2 12M
 	qemu-io -f qcow2 -c 'write -P 7 1M 300k' -c 'write -c -P 8 3M 64k' -c 'write -z 5M 1M' \
 		-c 'write -P 9 11M 5000' fs/top.qcow2 >io.log
