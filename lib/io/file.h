@@ -77,7 +77,10 @@ struct file_extent {
 int file_extent(struct file *f, uint64_t off, uint64_t len, struct file_extent *x,
 		struct qimg_error *e);
 
-/* ---- the hook: sees each change before it happens, and can make it fail ---- */
+/*
+ * The hook sees each change before it happens, and can make it fail. Of a request in a queue it sees
+ * the start, in the thread of the queue; what is in flight when a sync starts is not covered by it.
+ */
 
 enum file_op { FILE_OP_READ, FILE_OP_WRITE, FILE_OP_ZERO, FILE_OP_PUNCH, FILE_OP_TRUNCATE,
 	       FILE_OP_ALLOCATE, FILE_OP_SYNC };

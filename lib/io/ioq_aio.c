@@ -66,6 +66,7 @@ static int aio_open(struct ioq *q, const char *arg, struct qimg_error *e)
 		aio_free(a);
 		return -1;
 	}
+	q->most_helpers = (unsigned)min_u64(q->depth, MOST_THREADS);
 	q->state = a;
 	return 0;
 }

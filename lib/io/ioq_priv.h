@@ -10,6 +10,9 @@
 #include "io/ioq.h"
 #include "io/pool.h"
 
+/* As many threads of an engine that lives on them sleep in system calls at most. */
+#define MOST_THREADS 64
+
 enum ioq_way {
 	IOQ_TRANSFER,		/* pread or pwrite of what is left, once */
 	IOQ_DATASYNC,		/* fdatasync */

@@ -10,9 +10,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-/* As many as sleep in system calls at the same time at most. */
-#define MOST_THREADS 64
-
 static int threads_open(struct ioq *q, const char *arg, struct qimg_error *e)
 {
 	(void)arg;

@@ -67,10 +67,17 @@ static void uring_close(struct ioq *q)
 
 static bool uring_start(struct ioq *q, struct ioq_io *io)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(q->state);
 	const struct ioq_req *r = io->req;
 	char *at = (char *)r->buf + io->done;
+	struct io_uring_sqe *sqe;
 
+	/*
+	 * Writing to the page cache is copying. Where the kernel does not copy while it submits, it
+	 * lets one worker do so for each file; helpers copy for one file on all processors.
+	 */
+	if (io->way == IOQ_TRANSFER && r->op == IOQ_WRITE && !io->direct)
+		return false;
+	sqe = io_uring_get_sqe(q->state);
 	if (!sqe)
 		return false;
 	if (io->way == IOQ_DATASYNC)
