@@ -10,7 +10,7 @@
 #include "open.h"
 #include "ui.h"
 
-enum { TARGET_IS_ZERO = 256, TARGET_IMAGE_OPTS, NO_SYNC, NO_CLOBBER };
+enum { TARGET_IS_ZERO = 256, TARGET_IMAGE_OPTS, SALVAGE, NO_SYNC, NO_CLOBBER };
 
 static const struct opt options[] = {
 	{ .id = 'f', .letter = 'f', .name = "source-format", .aliases = "format", .kind = OPT_FORMAT,
@@ -47,6 +47,8 @@ static const struct opt options[] = {
 	OPEN_OPT_SHARE,
 	{ .id = NO_SYNC, .name = "no-sync",
 	  .help = "Do not wait until the target is on stable storage" },
+	{ .id = SALVAGE, .name = "salvage",
+	  .help = "Write zeros for what cannot be read from the sources, and go on" },
 	{ .id = 'm', .letter = 'm', .name = "parallel", .kind = OPT_NUMBER, .arg = "N",
 	  .min = 1, .max = 16, .help = "Requests at a time, 1 to 16 (default: 8)" },
 	{ .id = 'W', .letter = 'W', .name = "oob-writes",
@@ -130,6 +132,10 @@ static int check_options(const struct args *a)
 		ui_error("Cannot enable copy offloading when -c is used");
 		return -1;
 	}
+	if (args_has(a, 'C') && args_has(a, SALVAGE)) {
+		ui_error("Cannot enable copy offloading when --salvage is used");
+		return -1;
+	}
 	if (args_has(a, 'F') && !args_has(a, 'B')) {
 		ui_error("-F is the format of the backing file that -B names; give both");
 		return -1;
@@ -154,6 +160,7 @@ static unsigned convert_flags(const struct args *a)
 		{ 'n', QIMG_CONVERT_NO_CREATE },
 		{ 'c', QIMG_CONVERT_COMPRESS },
 		{ TARGET_IS_ZERO, QIMG_CONVERT_TARGET_IS_ZERO },
+		{ SALVAGE, QIMG_CONVERT_SALVAGE },
 		{ NO_SYNC, QIMG_CONVERT_NO_SYNC },
 		{ NO_CLOBBER, QIMG_CONVERT_NO_CLOBBER },
 	};

@@ -238,6 +238,7 @@ enum {					/* flags of struct qimg_convert */
 	QIMG_CONVERT_COMPRESS = 1 << 2,
 	QIMG_CONVERT_NO_SYNC = 1 << 3,	/* do not wait for stable storage */
 	QIMG_CONVERT_NO_CLOBBER = 1 << 4,	/* an existing target is an error */
+	QIMG_CONVERT_SALVAGE = 1 << 5,	/* what cannot be read becomes zeros, with a warning */
 };
 
 struct qimg_convert {

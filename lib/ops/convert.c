@@ -221,6 +221,7 @@ static int copy_all(const struct qimg_convert *c, const struct target *t, uint64
 		.keep_depth = keep_depth(c, t->img),
 		.blank = t->blank,
 		.compress = c->flags & QIMG_CONVERT_COMPRESS,
+		.salvage = c->flags & QIMG_CONVERT_SALVAGE,
 		.rate = c->rate,
 		.progress = c->progress,
 	};

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/bytes.h"
@@ -24,6 +25,7 @@
 
 #define PIECE (2 * MIB)		/* read and written at once, unless clusters or -S ask for more */
 #define ZERO_PIECE (256 * MIB)	/* zeroed between two looks at the cancel flag */
+#define SECTOR 512		/* what is given up at least when a source cannot be read */
 #define FILE_UNIT (4 * KIB)	/* what file systems keep holes in */
 
 /* One piece on its way; the engine for many in flight at once is to put these in a ring. */
@@ -99,6 +101,61 @@ int copy_zero(const struct copy *c, uint64_t off, uint64_t len, struct qimg_erro
 		len -= x.len;
 	}
 	return 0;
+}
+
+/* The range that could not be read most recently, until its warning is given. */
+struct lost {
+	uint64_t start, len;
+	char why[sizeof(((struct qimg_error *)0)->msg)];
+};
+
+static void tell_lost(struct lost *l)
+{
+	if (l->len)
+		warn("Zeros are written for %" PRIu64 " bytes at 0x%" PRIx64 " that cannot be read: %s",
+		     l->len, l->start, l->why);
+	l->len = 0;
+}
+
+static void add_lost(struct lost *l, uint64_t pos, size_t len, const struct qimg_error *e)
+{
+	if (l->start + l->len != pos)
+		tell_lost(l);
+	if (!l->len) {
+		l->start = pos;
+		memcpy(l->why, e->msg, sizeof(l->why));
+	}
+	l->len += len;
+}
+
+/* Reads what can be read, halving what cannot down to a sector. Fails only when it has to stop. */
+static int read_salvage(const struct copy *c, struct plan *p, uint64_t pos, uint8_t *buf, size_t len,
+			struct lost *l, struct qimg_error *e)
+{
+	size_t half = round_down(len / 2, SECTOR);
+
+	if (copy_check_cancel(c->progress, e) < 0)
+		return -1;
+	if (plan_read(p, pos, buf, len, e) == 0)
+		return 0;
+	if (e->code == ENOMEM)
+		return -1;
+	if (!half) {
+		memset(buf, 0, len);
+		add_lost(l, pos, len, e);
+		return 0;
+	}
+	if (read_salvage(c, p, pos, buf, half, l, e) < 0)
+		return -1;
+	return read_salvage(c, p, pos + half, buf + half, len - half, l, e);
+}
+
+static int read_data(const struct copy *c, struct plan *p, const struct request *r, struct lost *l,
+		     struct qimg_error *e)
+{
+	if (c->salvage)
+		return read_salvage(c, p, r->step.start, r->buf, r->step.len, l, e);
+	return plan_read(p, r->step.start, r->buf, r->step.len, e);
 }
 
 /* Waits until `len` more bytes may have been written. */
@@ -195,10 +252,12 @@ int copy_run(const struct copy *c, struct qimg_error *e)
 	uint64_t pos = 0;
 	struct plan plan = {
 		.sources = c->sources, .source_count = c->source_count, .size = c->size,
-		.unit = unit_of(c), .all_data = !c->sparse, .keep_depth = c->keep_depth,
+		.unit = unit_of(c), .all_data = !c->sparse, .salvage = c->salvage,
+		.keep_depth = c->keep_depth,
 	};
 	struct request r = { .room = max_u64(PIECE, pow2_at_least(max_u64(c->sparse, scan_unit(c)))) };
 	struct pace pace = { .written = 0 };
+	struct lost lost = { .len = 0 };
 	int ret = -1;
 
 	r.buf = mem_buffer(r.room, e);
@@ -217,7 +276,7 @@ int copy_run(const struct copy *c, struct qimg_error *e)
 				goto out;
 			break;
 		case STEP_DATA:
-			if (plan_read(&plan, pos, r.buf, r.step.len, e) < 0 ||
+			if (read_data(c, &plan, &r, &lost, e) < 0 ||
 			    scan_and_write(c, &r, &pace, e) < 0)
 				goto out;
 			break;
@@ -227,6 +286,7 @@ int copy_run(const struct copy *c, struct qimg_error *e)
 	}
 	ret = 0;
 out:
+	tell_lost(&lost);
 	free(r.buf);
 	return ret;
 }

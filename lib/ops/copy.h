@@ -20,6 +20,7 @@ struct copy {
 	unsigned keep_depth;		/* not 0: what source images this deep supply is left out */
 	bool blank;			/* the target reads as zeros: nothing needs to be zeroed */
 	bool compress;
+	bool salvage;			/* what cannot be read becomes zeros */
 	uint64_t rate;			/* bytes of data written in a second at most; 0: no limit */
 	const struct qimg_progress *progress;	/* or NULL */
 };
