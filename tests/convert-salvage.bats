@@ -30,6 +30,22 @@ for i in bad:
     assert not any(b[i:i + 65536]), i'
 }
 
+@test 'a broken L2 table' {
+	need qemu-img
+	yes text | head -c 4M >in.raw
+	qemu-img convert -f raw -O qcow2 -o cluster_size=4k in.raw t.qcow2
+	# an L1 entry that is not aligned: 512 clusters of 4 KiB hang on it
+	local l1
+	l1=$((0x$(peek t.qcow2 40 8)))
+	poke t.qcow2 $((l1 + 8)) 8000000000012345
+	refused out.raw qimg convert -O raw t.qcow2 out.raw
+	qimg convert --salvage -O raw t.qcow2 out.raw 2>log
+	cmp -n $((2 << 20)) in.raw out.raw
+	equal "$(tail -c 2M out.raw | tr -d '\0' | wc -c)" 0
+	equal "$(wc -l <log)" 1
+	contains "$(cat log)" 2097152
+}
+
 @test 'into compressed qcow2, and with nothing to salvage' {
 	broken_image
 	qimg convert --salvage -O raw c.qcow2 want.raw 2>log

@@ -57,7 +57,7 @@ struct run {
 	uint8_t *seen;			/* what the walk read, for the library to agree with */
 };
 
-static const char *const how_name[] = { "all", "none", "some", "torn", "one" };
+static const char *const how_name[] = { "all", "none", "some", "torn", "one", "late" };
 static bool verbose, keep;
 static const char *base_dir;
 
@@ -453,8 +453,8 @@ static void mutate(struct run *r, enum mutation mutation)
  */
 static void judge_all(struct run *r, unsigned points)
 {
-	static const enum disk_survival mix[] = { DISK_ALL, DISK_SOME, DISK_TORN, DISK_LAST, DISK_TORN,
-						  DISK_SOME, DISK_LAST, DISK_NONE, DISK_TORN, DISK_SOME };
+	static const enum disk_survival mix[] = { DISK_ALL, DISK_SOME, DISK_LATE, DISK_ONE, DISK_TORN,
+						  DISK_SOME, DISK_LATE, DISK_NONE, DISK_TORN, DISK_ONE };
 	size_t places = r->disk.events + 1, syncs = 1;
 	double due = 0, anywhere, before_sync;
 	unsigned n = 0;

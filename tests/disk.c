@@ -270,6 +270,7 @@ void disk_advance(struct disk *d, size_t event)
 void disk_crash(struct disk *d, enum disk_survival how, uint64_t *seed)
 {
 	size_t one = d->pendings ? random_below(seed, d->pendings) : 0;
+	size_t late = 1 + random_below(seed, 6);
 	bool only = random_chance(seed, 30);
 	unsigned percent = 10 + 20 * random_below(seed, 5);
 
@@ -280,7 +281,9 @@ void disk_crash(struct disk *d, enum disk_survival how, uint64_t *seed)
 
 		if ((how == DISK_SOME || how == DISK_TORN) && !random_chance(seed, percent))
 			continue;
-		if (how == DISK_LAST && (only ? i != one : i == one))
+		if (how == DISK_ONE && (only ? i != one : i == one))
+			continue;
+		if (how == DISK_LATE && i + late < d->pendings)
 			continue;
 		if (how == DISK_TORN && changes_data(ev) && ev->len && random_chance(seed, 60))
 			apply_torn(d, ev, seed);

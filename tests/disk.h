@@ -68,7 +68,8 @@ enum disk_survival {
 	DISK_NONE,		/* nothing did */
 	DISK_SOME,		/* each event or not, by chance */
 	DISK_TORN,		/* each event whole, not at all, or some of its sectors */
-	DISK_LAST,		/* only one event is missing, or only one made it */
+	DISK_ONE,		/* only one event is missing, or only one made it */
+	DISK_LATE,		/* the last few made it, none before them */
 };
 /* state[] becomes what a crash now leaves; disk_restore takes it back. */
 void disk_crash(struct disk *d, enum disk_survival how, uint64_t *seed);

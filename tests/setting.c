@@ -17,6 +17,7 @@ const struct setting settings[] = {
 	{ "512", 3, 9, 4, .size = 160 * KIB },
 	{ "512-refcount-64", 3, 9, 6, .size = 224 * KIB, .resize = true },
 	{ "512-tight-refcount-table", 3, 9, 6, .size = 3072 * KIB, .tight = true },
+	{ "512-empty", 3, 9, 6, .size = 256 * KIB, .empty = true },
 	{ "512-empty-resize", 3, 9, 6, .size = 48 * KIB, .empty = true, .resize = true },
 	{ "512-snapshot", 3, 9, 4, .size = 160 * KIB, .snapshot = true },
 	{ "refcount-1", 3, 12, 0, .size = 640 * KIB },

@@ -2,6 +2,7 @@
 /* The formats there are, by name and by content. */
 #include "image/image.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,15 +46,53 @@ const struct driver *registry_probe_head(const uint8_t *head, size_t n, uint64_t
 	return best;
 }
 
+/* Formats that are known only so that nobody takes their containers for the disk in them. */
+static const char *foreign_format(const uint8_t *head, size_t n)
+{
+	static const struct {
+		const char *name;
+		unsigned offset, len;
+		const char *bytes;
+	} list[] = {
+		{ "qcow", 0, 8, "QFI\xfb\0\0\0\1" },
+		{ "qed", 0, 4, "QED" },		/* with the 0 behind it */
+		{ "vmdk", 0, 4, "KDMV" },
+		{ "vmdk", 0, 4, "COWD" },
+		{ "vmdk", 0, 21, "# Disk DescriptorFile" },
+		{ "vhdx", 0, 8, "vhdxfile" },
+		{ "vpc", 0, 8, "conectix" },
+		{ "vdi", 64, 4, "\x7f\x10\xda\xbe" },
+		{ "parallels", 0, 16, "WithoutFreeSpace" },
+		{ "parallels", 0, 16, "WithouFreSpacExt" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		if (n >= list[i].offset + list[i].len &&
+		    !memcmp(head + list[i].offset, list[i].bytes, list[i].len))
+			return list[i].name;
+	return NULL;
+}
+
 const struct driver *registry_probe(struct file *f, struct qimg_error *e)
 {
+	const char *foreign;
+	size_t n;
 	const struct driver *d = NULL;
 	uint8_t *head = mem_buffer(PROBE_BYTES, e);
 
 	if (!head)
 		return NULL;
-	if (file_read(f, 0, head, PROBE_BYTES, e) == 0)
-		d = registry_probe_head(head, min_u64(PROBE_BYTES, file_size(f)), file_size(f));
+	if (file_read(f, 0, head, PROBE_BYTES, e) < 0)
+		goto out;
+	n = min_u64(PROBE_BYTES, file_size(f));
+	d = registry_probe_head(head, n, file_size(f));
+	foreign = d == &raw_driver ? foreign_format(head, n) : NULL;
+	if (foreign) {
+		error_set(e, ENOTSUP, "It looks like an image of format '%s', which is not supported; give "
+			  "the format 'raw' to take its bytes as they are", foreign);
+		d = NULL;
+	}
+out:
 	free(head);
 	return d;
 }

@@ -69,15 +69,28 @@ static enum step_kind classify(const struct plan *p, const struct extent *x)
 	return p->all_data ? STEP_DATA : STEP_ZERO;
 }
 
+/* How much is taken for lost when the map of a source is broken. */
+static uint64_t lost_len(const struct qimg_image *src, uint64_t off)
+{
+	uint64_t grain = max_u64(src->cluster_size, 64 * KIB);
+
+	return min_u64(src->size - off, grain - off % grain);
+}
+
 static int map_one(struct plan *p, uint64_t pos, struct step *s, struct qimg_error *e)
 {
 	struct extent x;
 	uint64_t off;
 	struct qimg_image *src = plan_source(p, pos, &off);
 
-	if (image_map_chain(src, off, src->size - off, &x, NULL, e) < 0)
-		return -1;
 	s->start = pos;
+	if (image_map_chain(src, off, src->size - off, &x, NULL, e) < 0) {
+		if (!p->salvage)
+			return -1;
+		s->len = lost_len(src, off);
+		s->kind = STEP_DATA;
+		return 0;
+	}
 	s->len = x.len;
 	s->kind = classify(p, &x);
 	return 0;

@@ -31,6 +31,7 @@ struct plan {			/* the first part is filled by the caller, the rest starts as ze
 	uint64_t size;		/* of all sources together */
 	uint64_t unit;		/* steps start, and but for the last one end, at multiples; a power of two */
 	bool all_data;		/* zeros are data like any other */
+	bool salvage;		/* an area whose map is broken is data, so that reading it fails */
 	unsigned keep_depth;	/* what images this deep or deeper supply is kept; 0: nothing is */
 
 	size_t source;		/* the source that holds the byte at source_start */

@@ -71,6 +71,7 @@ int ring_open(struct ring *r, const struct copy *c, struct qimg_error *e)
 	r->plan = (struct plan){
 		.sources = c->sources, .source_count = c->source_count, .size = c->size,
 		.unit = unit_of(c), .all_data = !c->sparse, .keep_depth = c->keep_depth,
+		.salvage = c->salvage,
 	};
 	/* Without clusters there is nothing whose place depends on the order. */
 	r->ordered = !c->any_order && c->target->cluster_size;
