@@ -317,6 +317,7 @@ int qimg_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_err
 	if (img->flags & QIMG_OPEN_WRITE)
 		return error_set(e, EROFS, "'%s' is open for writing: a snapshot can only be shown in an "
 				 "image that is read", img->name);
+	requests_drain(img);
 	packed_forget(img);
 	return img->driver->load_snapshot(img, spec, e);
 }

@@ -108,7 +108,8 @@ struct request {
 	bool waiting, in_turn;
 	bool blocks;			/* the driver was called, or is to be, without a wait */
 	bool running, again;
-	bool failed, cancelled, recovering;
+	bool failed, cancelled;
+	enum { RECOVER_NOT, RECOVER_FLUSH, RECOVER_WAIT, RECOVER_AGAIN } recovering;
 	bool exclusive;			/* overlaps with nothing */
 	bool ordered;			/* gets its place only after those before it, until `placed` */
 	bool placed;

@@ -237,9 +237,25 @@ int writer_step(struct request *r, struct writer *w)
 	return rc;
 }
 
+/* Whether space was missing that a flush may bring; not twice at the same place. */
+static bool can_recover(const struct request *r, const struct writer *w)
+{
+	int code = r->io->error.code;
+
+	return !r->cancelled && r->img->driver->flush && w->safe < w->end && w->retried != w->safe + 1 &&
+	       (code == ENOSPC || code == EDQUOT || code == EFBIG);
+}
+
+/* Transfers that started before the flush keep what it released from being used again. */
+static bool must_settle(const struct request *r)
+{
+	const struct grace *g = &r->img->grace;
+
+	return g->active[!g->parity] && r->rs->active;
+}
+
 int writer_recover(struct request *r, struct writer *w)
 {
-	const struct qimg_error *e = &r->io->error;
 	struct qimg_error ignored;
 	int rc;
 
@@ -248,18 +264,25 @@ int writer_recover(struct request *r, struct writer *w)
 		w->begun = false;
 		turn_kick(r->rs);
 	}
-	if (!r->recovering) {
-		if (r->cancelled || !r->img->driver->flush || w->safe >= w->end ||
-		    w->retried == w->safe + 1 ||
-		    (e->code != ENOSPC && e->code != EDQUOT && e->code != EFBIG))
+	if (r->recovering == RECOVER_NOT) {
+		if (!can_recover(r, w))
 			return -1;
 		w->retried = w->safe + 1;
-		r->recovering = true;
+		r->recovering = RECOVER_FLUSH;
+	}
+	if (r->recovering == RECOVER_WAIT) {
+		if (must_settle(r))
+			return turn_wait(r);
+		r->recovering = RECOVER_AGAIN;
 	}
 	rc = request_flush(r, &ignored);
 	if (rc == STEP_WAIT)
 		return rc;
-	r->recovering = false;
+	if (rc == 0 && r->recovering == RECOVER_FLUSH && must_settle(r)) {
+		r->recovering = RECOVER_WAIT;
+		return turn_wait(r);
+	}
+	r->recovering = RECOVER_NOT;
 	if (rc < 0)
 		return -1;
 	writer_free(w);

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/opts.h"
 #include "image/request.h"
+#include "io/file.h"
 #include "io/loop.h"
 #include "../qcheck.h"
 #include "scratch.h"
@@ -33,7 +34,9 @@ struct slot {
 	uint8_t buf[LONGEST];
 };
 
-/* One image and what it is to contain: in[i] is byte i, or in `also` where that is set. */
+/* One image and what it is to contain: in[i] is byte i, or, where it is unsure, also[i], or anything. */
+enum { UNSURE = 1, ANYTHING };
+
 struct world {
 	uint64_t rnd;
 	char name[64];
@@ -44,6 +47,7 @@ struct world {
 	struct slot slot[DEPTH_MAX];
 	unsigned depth, in_flight, completed;
 	bool closing;
+	bool fails;			/* reads of the host may fail */
 	const char *aio;
 	const char *fault;
 	char what[300];
@@ -78,7 +82,8 @@ static void check_read(struct world *w, uint64_t off, const uint8_t *buf, uint64
 	for (uint64_t i = 0; i < len; i++) {
 		uint64_t at = off + i;
 
-		if (buf[i] == w->in[at] || (w->unsure[at] && buf[i] == w->also[at]))
+		if (buf[i] == w->in[at] || (w->unsure[at] == UNSURE && buf[i] == w->also[at]) ||
+		    w->unsure[at] == ANYTHING)
 			continue;
 		fault(w, "byte %" PRIu64 " (of a read at %" PRIu64 "+%" PRIu64 ") is 0x%02x, not 0x%02x",
 		      at, off, len, buf[i], w->in[at]);
@@ -92,7 +97,7 @@ static void changed(struct world *w, const struct qimg_io *io, const uint8_t *bu
 		uint64_t at = io->off + i;
 		uint8_t new = buf ? buf[i] : 0;
 
-		w->unsure[at] = !surely;
+		w->unsure[at] = surely ? 0 : w->unsure[at] ? ANYTHING : UNSURE;
 		*(surely ? &w->in[at] : &w->also[at]) = new;
 	}
 }
@@ -108,7 +113,7 @@ static void completed(struct qimg_io *io)
 	s->busy = false;
 	w->in_flight--;
 	w->completed++;
-	if (io->code && !(io->code == ECANCELED && s->gives_up))
+	if (io->code && !(io->code == ECANCELED && s->gives_up) && !(io->code == EIO && w->fails))
 		fault(w, "a %s at %" PRIu64 "+%" PRIu64 " failed: %s", kinds[io->op], io->off, io->len,
 		      io->error.msg);
 	else if (io->op == QIMG_IO_READ && !io->code)
@@ -138,7 +143,8 @@ static bool clashes(const struct world *w, const struct qimg_io *io)
 
 static bool is_unsure(const struct world *w, const struct qimg_io *io)
 {
-	return io->len && memchr(w->unsure + io->off, 1, io->len);
+	return io->len && (memchr(w->unsure + io->off, UNSURE, io->len) ||
+			   memchr(w->unsure + io->off, ANYTHING, io->len));
 }
 
 static void choose(struct world *w, struct slot *s)
@@ -360,7 +366,7 @@ static void judge(struct world *w)
 	}
 	qcheck_refs(&q);
 	qcheck_walk(&q, 0, judge_run, w);
-	if (qcheck_corruptions(&q) || q.count[QCHECK_LEAK] || q.count[QCHECK_UNMARKED])
+	if (qcheck_corruptions(&q) || (!w->fails && (q.count[QCHECK_LEAK] || q.count[QCHECK_UNMARKED])))
 		fault(w, "second reader: %.200s", q.text);
 	qcheck_close(&q);
 	munmap((void *)file.p, file.len);
@@ -378,8 +384,23 @@ static void read_all(struct world *w)
 	free(all);
 }
 
+/* Reads of the host that fail, one of so many; with an engine that has no threads. */
+static unsigned fail_reads, reads;
+
+static int fail_some(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf,
+		     uint64_t len)
+{
+	(void)ctx;
+	(void)f;
+	(void)off;
+	(void)buf;
+	(void)len;
+	return op == FILE_OP_READ && fail_reads && ++reads % fail_reads == 0 ? EIO : 0;
+}
+
 struct plan {
 	const char *aio;
+	unsigned fails;
 	unsigned layers, depth, flags, rounds;
 	const char *options;
 };
@@ -395,6 +416,7 @@ static const char *run_world(struct world *w, const struct plan *p)
 	w->size = round_down(SIZE / 2 + rnd(w, SIZE / 2), 512);
 	w->depth = p->depth;
 	w->aio = p->aio;
+	w->fails = p->fails;
 	if (!make_chain(w, p->layers, p->options))
 		return "the images cannot be made";
 	for (unsigned session = 0; session < 3 && !w->fault; session++) {
@@ -406,6 +428,7 @@ static const char *run_world(struct world *w, const struct plan *p)
 		w->closing = false;
 		by_fd = rnd(w, 2);
 		for (unsigned round = 0; round < p->rounds && !w->fault; round++) {
+			fail_reads = p->fails;
 			submit_some(w);
 			if (rnd(w, 4) == 0)
 				give_up_some(w);
@@ -413,12 +436,16 @@ static const char *run_world(struct world *w, const struct plan *p)
 				make_progress(w, by_fd);
 			if (rnd(w, 100) == 0) {
 				drain(w, by_fd);
+				fail_reads = 0;
 				read_all(w);
 			}
 		}
 		w->closing = true;
 		if (rnd(w, 2))
 			drain(w, by_fd);
+		if (w->in_flight && p->fails)
+			drain(w, by_fd);
+		fail_reads = 0;
 		if (qimg_close(w->img, &e) < 0)
 			fault(w, "closing: %s", e.msg);
 		if (w->in_flight)
@@ -541,6 +568,49 @@ static void test_errors(void)
 	qimg_close(img, &e);
 }
 
+/* Space that a flush may bring: the write is tried once more, and then no more. */
+static unsigned no_space, refused;
+
+static int refuse_some(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf,
+		       uint64_t len)
+{
+	(void)ctx;
+	(void)off;
+	(void)buf;
+	if (op != FILE_OP_WRITE || !no_space || len < 65536 || !strstr(file_path(f), "space"))
+		return 0;
+	no_space--;
+	refused++;
+	return ENOSPC;
+}
+
+static void test_no_space(void)
+{
+	static const struct file_hook hook = { .call = refuse_some };
+	static uint8_t buf[4 << 16], back[4 << 16];
+	struct qimg_error e = { 0 };
+	struct qimg_image *img;
+
+	create("space", NULL, 1 << 20, 65536, NULL);
+	img = open_image("space", false, NULL, QIMG_OPEN_WRITE, &e);
+	file_set_hook(&hook);
+	memset(buf, 0x77, sizeof(buf));
+	no_space = 1;
+	ok(qimg_write(img, 0, buf, sizeof(buf), &e) == 0 && refused == 1, "a write is tried again: %s", e.msg);
+	ok(qimg_read(img, 0, back, sizeof(buf), &e) == 0 && !memcmp(buf, back, sizeof(buf)), "and is there");
+	memset(buf, 0x78, sizeof(buf));
+	no_space = 1;
+	ok(qimg_write(img, 0, buf, sizeof(buf), &e) == 0 && refused == 2, "also in place");
+	ok(qimg_read(img, 0, back, sizeof(buf), &e) == 0 && !memcmp(buf, back, sizeof(buf)), "and is there");
+	no_space = 100;
+	ok(qimg_write(img, 1 << 19, buf, sizeof(buf), &e) < 0 && e.code == ENOSPC, "but not for ever");
+	is_u64(refused, 4, "once more and not oftener");
+	no_space = 0;
+	ok(qimg_read(img, 1 << 19, back, sizeof(buf), &e) == 0 && !back[0] &&
+	   !memcmp(back, back + 1, sizeof(buf) - 1), "what failed has left nothing");
+	ok(qimg_close(img, &e) == 0, "it closes");
+}
+
 /* The layout is that of the order of submission, whatever each request has to wait for. */
 static uint64_t packed_layout(const char *name, const char *aio, unsigned depth)
 {
@@ -616,6 +686,7 @@ int main(int argc, char **argv)
 {
 	static const char *const engines[] = { NULL, "sync", "threads", "io_uring", "native" };
 	static const unsigned depths[] = { 1, 4, 16, 64 };
+	static const struct file_hook hook = { .call = fail_some };
 
 	if (argc > 1)
 		first_seed = strtoull(argv[1], NULL, 0);
@@ -641,6 +712,15 @@ int main(int argc, char **argv)
 		p.flags = QIMG_OPEN_WRITETHROUGH | QIMG_OPEN_NO_FLUSH;
 		test_plan(&p, 10 * i + 8, ", writethrough");
 	}
+	file_set_hook(&hook);
+	for (unsigned d = 0; d < ARRAY_SIZE(depths); d++) {
+		struct plan p = { .rounds = 120, .depth = depths[d], .layers = 1 + 2 * (d & 1),
+				  .fails = 20 + 10 * d, .flags = QIMG_OPEN_NO_FLUSH };
+
+		test_plan(&p, 80 + d, ", with failing reads");
+	}
+	test_no_space();
+	file_set_hook(NULL);
 	if (works("threads"))
 		test_two_threads();
 	test_layout();
