@@ -90,7 +90,7 @@ static bool burst(struct pool *p, unsigned workers, unsigned how)
 static void stress(unsigned workers, bool elastic)
 {
 	struct pool *p = NULL;
-	unsigned i, good = 0, all = 33;
+	unsigned i, good = 0, all = 42;
 
 	ok(!(elastic ? pool_new_elastic : pool_new)(&p, workers, &e), "%s%u workers",
 	   elastic ? "up to " : "", workers);
