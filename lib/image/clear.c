@@ -30,6 +30,10 @@ static int clear(struct request *r, struct clearer *c)
 			rc = writer_step(r, &r->writer);
 			if (rc != 0)
 				return rc;
+			/* Until all of it has landed, it may have to be written again. */
+			if (r->pending)
+				return STEP_WAIT;
+			writer_over(&r->writer);
 			c->writing = false;
 			continue;
 		}
@@ -52,6 +56,9 @@ static int clear(struct request *r, struct clearer *c)
 		} else {
 			writer_init(&r->writer, x.start, x.len, NULL);
 			c->writing = true;
+			/* What fails from here on is the writer's, who can try again. */
+			if (r->pending)
+				return STEP_WAIT;
 		}
 	}
 	return 0;

@@ -183,6 +183,8 @@ int writer_step(struct request *r, struct writer *w);
 /* After a failure, with nothing pending: 0 when it goes on, -1 when it stays a failure. */
 int writer_recover(struct request *r, struct writer *w);
 void writer_free(struct writer *w);
+/* All has landed: from here on nothing is left to be written again. */
+void writer_over(struct writer *w);
 int clear_zero_step(struct request *r);
 int clear_discard_step(struct request *r);
 int clear_write_step(struct request *r);

@@ -34,6 +34,11 @@ void writer_free(struct writer *w)
 	w->scratch = NULL;
 }
 
+void writer_over(struct writer *w)
+{
+	w->safe = w->end;
+}
+
 static const uint8_t *data_at(const struct writer *w, uint64_t at)
 {
 	return w->buf ? w->buf + (at - w->from) : zeros;
