@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Images with bytes changed at random, mostly in their metadata: opening, reading and writing them
+ * ends with success or with an error that says something, never with a crash or a hang. With
+ * sanitizers this is worth most. (An entry may send a write anywhere: the file may become very
+ * long, but is sparse then.)
+ *
+ *	mutated [ROUNDS [SEED]]
+ */
+#include "qimg.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../setting.h"
+#include "tap.h"
+
+enum { WRITES = 10, MAX_LENGTH = 1 << 20 };
+
+static char dir[200], path[300];
+static unsigned opened, refused, read_errors, write_errors;
+
+static uint64_t be(const uint8_t *p, unsigned bytes)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < bytes; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+/* Somewhere in the header, in the L1 or refcount table, in what these point at, or anywhere. */
+static uint64_t choose_place(const uint8_t *file, uint64_t len, uint64_t *seed)
+{
+	uint64_t l1 = be(file + 40, 8), rt = be(file + 48, 8), at = 0;
+	unsigned dice = random_below(seed, 100), cluster = 1u << file[23];
+
+	if (dice < 20)
+		return random_below(seed, 120);
+	if (dice < 40)
+		at = l1 + random_below(seed, 32);
+	else if (dice < 50)
+		at = rt + random_below(seed, 16);
+	else if (dice < 80 && l1 + 8 <= len)
+		at = (be(file + l1, 8) & UINT64_C(0xfffffffffffe00)) + random_below(seed, cluster);
+	else if (dice < 90 && rt + 8 <= len)
+		at = be(file + rt, 8) + random_below(seed, cluster);
+	else
+		at = random_below(seed, len);
+	return at < len ? at : random_below(seed, len);
+}
+
+/* Opens what there is in `path`, uses it in all ways, closes it. Returns what is wrong, or NULL. */
+static const char *use(uint64_t *seed)
+{
+	static uint8_t buf[1 << 16];
+	struct qimg_extent x;
+	struct qimg_image *img = NULL;
+	struct qimg_error e;
+	unsigned flags = random_chance(seed, 70) ? QIMG_OPEN_WRITE | QIMG_OPEN_UNMAP : 0;
+	uint64_t size;
+
+	e.msg[0] = 0;
+	if (qimg_open(&img, path, "qcow2", NULL, flags, &e) < 0) {
+		refused++;
+		return e.msg[0] && e.code ? NULL : "refused without saying why";
+	}
+	opened++;
+	size = qimg_size(img);
+	for (uint64_t off = 0; off < size && off < MAX_LENGTH; off += sizeof(buf)) {
+		size_t n = size - off < sizeof(buf) ? size - off : sizeof(buf);
+
+		read_errors += qimg_read(img, off, buf, n, &e) < 0;
+	}
+	for (uint64_t off = 0, n = 0; off < size && n < 1000; off += x.len, n++) {
+		if (qimg_map(img, off, size - off, &x, &e) < 0)
+			break;
+		if (x.len == 0 || x.len > size - off || x.start != off)
+			return "map answers nonsense";
+	}
+	for (unsigned i = 0; flags && i < WRITES && size; i++) {
+		uint64_t off = random_below(seed, size < MAX_LENGTH ? size : MAX_LENGTH);
+		uint64_t len = 1 + random_below(seed, sizeof(buf) - 1);
+		unsigned dice = random_below(seed, 10);
+
+		if (len > size - off)
+			len = size - off;
+		stamp_fill(buf, off, len, i + 1);
+		if (dice < 5)
+			write_errors += qimg_write(img, off, buf, len, &e) < 0;
+		else if (dice < 7)
+			write_errors += qimg_zero(img, off, len, dice == 5 ? QIMG_ZERO_UNMAP : 0, &e) < 0;
+		else if (dice < 9)
+			write_errors += qimg_discard(img, off, len, &e) < 0;
+		else
+			write_errors += qimg_flush(img, &e) < 0;
+	}
+	write_errors += qimg_close(img, &e) < 0;
+	return NULL;
+}
+
+/* Writes the image anew with some bytes changed, sometimes cut short. */
+static void mutate(int fd, const uint8_t *file, uint8_t *copy, uint64_t len, uint64_t *seed)
+{
+	unsigned changes = 1 + random_below(seed, 3);
+
+	memcpy(copy, file, len);
+	while (changes--) {
+		uint64_t at = choose_place(file, len, seed);
+
+		if (random_chance(seed, 50))
+			copy[at] ^= 1u << random_below(seed, 8);
+		else
+			copy[at] = random_chance(seed, 30) ? 0xff : random_next(seed);
+	}
+	if (random_chance(seed, 5))
+		len = random_below(seed, len);
+	if (ftruncate(fd, 0) || pwrite(fd, copy, len, 0) != (ssize_t)len)
+		abort();
+}
+
+static void test_setting(const struct setting *s, unsigned rounds, uint64_t *seed)
+{
+	struct setting_content content;
+	const char *wrong = NULL;
+	uint8_t *file, *copy;
+	uint64_t len;
+	struct stat st;
+	unsigned i;
+	int fd;
+
+	setting_build(s, dir, seed, &content);
+	fd = open(path, O_RDWR);
+	if (fd < 0 || fstat(fd, &st))
+		abort();
+	len = st.st_size;
+	file = malloc(len);
+	copy = malloc(len);
+	if (!file || !copy || pread(fd, file, len, 0) != st.st_size)
+		abort();
+	for (i = 0; i < rounds && !wrong; i++) {
+		uint64_t before = *seed;
+
+		mutate(fd, file, copy, len, seed);
+		wrong = use(seed);
+		if (wrong)
+			diag("%s, state 0x%" PRIx64 ": %s", s->name, before, wrong);
+	}
+	ok(!wrong, "%s: %u mutations", s->name, i);
+	close(fd);
+	free(file);
+	free(copy);
+	setting_free(&content);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const names[] = { "image.qcow2", "data.raw", "backing.raw" };
+	unsigned rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 100;
+	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(dir, sizeof(dir), "%s/qimg-mutated-XXXXXX",
+		 tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+	if (!mkdtemp(dir)) {
+		perror(dir);
+		return 1;
+	}
+	snprintf(path, sizeof(path), "%s/image.qcow2", dir);
+	for (const struct setting *s = settings; s->name; s++)
+		test_setting(s, rounds, &seed);
+	diag("%u opened (%u reads and %u writes failed), %u refused", opened, read_errors, write_errors,
+	     refused);
+	ok(opened && refused && read_errors && write_errors, "all of that happens");
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		unlink(path);
+	}
+	rmdir(dir);
+	return done_testing();
+}
