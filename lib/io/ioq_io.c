@@ -14,7 +14,7 @@
 #include "io/ioq_priv.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -238,6 +238,9 @@ static void help(struct pool_job *job, unsigned worker)
 	case IOQ_DATASYNC:
 		io->result = fdatasync(fd);
 		break;
+	case IOQ_FALLOCATE:
+		io->result = fallocate(fd, io->mode, (off_t)io->off, (off_t)io->len);
+		break;
 	case IOQ_CALL:
 		io->result = -perform(r, &io->shadow, io->done);
 		return;
@@ -324,6 +327,19 @@ static void advance_transfer(struct ioq *q, struct ioq_io *io, ssize_t result)
 	next_piece(q, io);
 }
 
+static void advance_fallocate(struct ioq *q, struct ioq_io *io, ssize_t result)
+{
+	if (result == -EINTR) {
+		start_piece(q, io);
+	} else if (result) {
+		/* There are other ways, and reasons not to care. */
+		start_call(q, io, 0);
+	} else {
+		file_changed(io->req->file, io->off, io->len);
+		ioq_finish(q, io);
+	}
+}
+
 void ioq_advance(struct ioq *q, struct ioq_io *io, ssize_t result)
 {
 	if (io->helped)
@@ -339,6 +355,9 @@ void ioq_advance(struct ioq *q, struct ioq_io *io, ssize_t result)
 			start_piece(q, io);
 		else
 			end_sync(q, io, (int)-result);
+		break;
+	case IOQ_FALLOCATE:
+		advance_fallocate(q, io, result);
 		break;
 	case IOQ_CALL:
 		end_call(q, io, (int)-result);
@@ -381,8 +400,11 @@ static bool in_place(const struct ioq_req *r)
 	return !(r->file->flags & FILE_WRITE) || !r->len || sets_length(r);
 }
 
-/* ZERO, DISCARD. The helper's call gets the answer of the hook in the copy of the file. */
-static void begin_call(struct ioq *q, struct ioq_io *io)
+/*
+ * ZERO, DISCARD: one fallocate where that can do it. Else a helper makes the whole call, and gets the
+ * answer of the hook in the copy of the file.
+ */
+static void begin_clear(struct ioq *q, struct ioq_io *io)
 {
 	struct ioq_req *r = io->req;
 	struct range range = { r->off, r->len };
@@ -393,7 +415,15 @@ static void begin_call(struct ioq *q, struct ioq_io *io)
 	if (range.len)
 		code = file_hook_call(r->file, r->op == IOQ_ZERO ? FILE_OP_ZERO : FILE_OP_PUNCH,
 				      range.start, NULL, range.len);
-	start_call(q, io, code);
+	io->mode = sparse_fallocate_mode(r->file, r->op == IOQ_DISCARD ? SPARSE_UNMAP : r->flags);
+	if (code || !io->mode || !range.len || !range_within(range.start, range.len, r->file->size)) {
+		start_call(q, io, code);
+		return;
+	}
+	io->way = IOQ_FALLOCATE;
+	io->off = range.start;
+	io->len = range.len;
+	start_piece(q, io);
 }
 
 static void begin_sync(struct ioq *q, struct ioq_io *io)
@@ -428,6 +458,6 @@ void ioq_begin(struct ioq *q, struct ioq_io *io)
 	} else if (r->op == IOQ_SYNC) {
 		begin_sync(q, io);
 	} else {
-		begin_call(q, io);
+		begin_clear(q, io);
 	}
 }

@@ -16,6 +16,7 @@
 enum ioq_way {
 	IOQ_TRANSFER,		/* pread or pwrite of what is left, once */
 	IOQ_DATASYNC,		/* fdatasync */
+	IOQ_FALLOCATE,		/* fallocate of a range */
 	IOQ_CALL,		/* anything else, in a helper thread and on a copy of struct file */
 };
 
@@ -23,6 +24,8 @@ struct ioq_io {			/* a request that has been started */
 	struct ioq_req *req;	/* NULL: the slot is free */
 	struct ioq_io *next;	/* of free slots; the engine's while it has the request */
 	enum ioq_way way;
+	int mode;		/* FALLOCATE */
+	uint64_t off, len;	/* FALLOCATE */
 	bool direct;		/* TRANSFER: to be done past the page cache */
 	bool loose;		/* may touch more than what it changes: see ioq_must_wait */
 	bool helped;		/* a helper thread has it, not the engine */
@@ -44,7 +47,7 @@ struct ioq_engine {
 	int (*open)(struct ioq *q, const char *arg, struct qimg_error *e);
 	void (*close)(struct ioq *q);
 	/*
-	 * Takes a TRANSFER or DATASYNC, to be reported with ioq_advance (or has done it already, and
+	 * Takes what is no CALL, to be reported with ioq_advance (or has done it already, and
 	 * has). May put off the start until poll. false: a helper thread shall do it.
 	 */
 	bool (*start)(struct ioq *q, struct ioq_io *io);

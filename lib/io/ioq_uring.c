@@ -32,7 +32,8 @@ static bool has_operations(struct io_uring *ring)
 	struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
 	bool has = probe && io_uring_opcode_supported(probe, IORING_OP_READ) &&
 		   io_uring_opcode_supported(probe, IORING_OP_WRITE) &&
-		   io_uring_opcode_supported(probe, IORING_OP_FSYNC);
+		   io_uring_opcode_supported(probe, IORING_OP_FSYNC) &&
+		   io_uring_opcode_supported(probe, IORING_OP_FALLOCATE);
 
 	free(probe);
 	return has;
@@ -82,6 +83,8 @@ static bool uring_start(struct ioq *q, struct ioq_io *io)
 		return false;
 	if (io->way == IOQ_DATASYNC)
 		io_uring_prep_fsync(sqe, r->file->fd, IORING_FSYNC_DATASYNC);
+	else if (io->way == IOQ_FALLOCATE)
+		io_uring_prep_fallocate(sqe, r->file->fd, io->mode, (off_t)io->off, (off_t)io->len);
 	else if (r->op == IOQ_READ)
 		io_uring_prep_read(sqe, r->file->fd, at, (unsigned)ioq_piece(io), r->off + io->done);
 	else

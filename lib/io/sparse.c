@@ -218,6 +218,15 @@ out:
 	return 0;
 }
 
+int sparse_fallocate_mode(const struct file *f, unsigned flags)
+{
+	bool unmap = flags & SPARSE_UNMAP;
+
+	if (f->device || (f->missing & (unmap ? MISSING_PUNCH : MISSING_ZERO_RANGE)))
+		return 0;
+	return FALLOC_FL_KEEP_SIZE | (unmap ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE);
+}
+
 struct range sparse_discard_range(struct file *f, uint64_t off, uint64_t len)
 {
 	struct range r = range_clip(off, len, 0, f->size);

@@ -32,6 +32,11 @@ const char *sparse_zeroed_by(const struct file *f);
 int sparse_discard(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e);
 /* The part of the range that sparse_discard would give back. */
 struct range sparse_discard_range(struct file *f, uint64_t off, uint64_t len);
+/*
+ * The mode of the one fallocate that does the whole of a zeroing (discarding: flags SPARSE_UNMAP) that
+ * changes no length, or 0. Where the call fails, sparse_zero or sparse_discard has to be called.
+ */
+int sparse_fallocate_mode(const struct file *f, unsigned flags);
 /* Reserves space, growing the file; new bytes read as zeros. ENOTSUP where the host cannot. */
 int sparse_allocate(struct file *f, uint64_t off, uint64_t len, struct qimg_error *e);
 
