@@ -88,14 +88,31 @@ static void event_clear(int fd)
 		;
 }
 
-/* With the lock. */
-static void add_done(struct pool *p, struct pool_job *job)
+/* With the lock. Returns whether the owner has to be woken. */
+static bool add_done(struct pool *p, struct pool_job *job)
 {
+	bool wake = p->waiting;
+
 	if (!p->done.first && p->event >= 0)
 		event_set(p->event);
 	list_add(&p->done, job);
-	if (p->waiting)
-		pthread_cond_signal(&p->ready);
+	p->waiting = false;
+	return wake;
+}
+
+/* The next job, with the lock; NULL: it is time to stop. */
+static struct pool_job *next_job(struct pool *p)
+{
+	struct pool_job *job;
+
+	while (!(job = list_take(&p->jobs)) && !p->stop) {
+		p->idle++;
+		pthread_cond_wait(&p->work, &p->lock);
+		p->idle--;
+	}
+	if (job)
+		p->queued--;
+	return job;
 }
 
 static void *worker_main(void *arg)
@@ -106,19 +123,16 @@ static void *worker_main(void *arg)
 	struct pool_job *job;
 
 	pthread_mutex_lock(&p->lock);
-	for (;;) {
-		while (!(job = list_take(&p->jobs)) && !p->stop) {
-			p->idle++;
-			pthread_cond_wait(&p->work, &p->lock);
-			p->idle--;
-		}
-		if (!job)
-			break;
-		p->queued--;
+	while ((job = next_job(p))) {
 		pthread_mutex_unlock(&p->lock);
 		job->run(job, number);
 		pthread_mutex_lock(&p->lock);
-		add_done(p, job);
+		/* Who is woken needs the lock: better not while it is held. */
+		if (add_done(p, job)) {
+			pthread_mutex_unlock(&p->lock);
+			pthread_cond_signal(&p->ready);
+			pthread_mutex_lock(&p->lock);
+		}
 	}
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
@@ -237,7 +251,7 @@ unsigned pool_workers(const struct pool *p)
 
 void pool_submit(struct pool *p, struct pool_job *job)
 {
-	bool more;
+	bool more, wake;
 
 	p->under_way++;
 	pthread_mutex_lock(&p->lock);
@@ -245,8 +259,10 @@ void pool_submit(struct pool *p, struct pool_job *job)
 	p->queued++;
 	/* One that was signalled before and has not got the lock yet still counts as idle. */
 	more = p->queued > p->idle;
-	pthread_cond_signal(&p->work);
+	wake = p->idle;
 	pthread_mutex_unlock(&p->lock);
+	if (wake)
+		pthread_cond_signal(&p->work);
 	if (more && p->workers < p->most && start_worker(p))
 		p->most = p->workers;
 }
@@ -261,8 +277,8 @@ struct pool_job *pool_reap(struct pool *p, bool wait)
 	while (!(job = list_take(&p->done)) && wait) {
 		p->waiting = true;
 		pthread_cond_wait(&p->ready, &p->lock);
-		p->waiting = false;
 	}
+	p->waiting = false;
 	if (job && !p->done.first && p->event >= 0)
 		event_clear(p->event);
 	pthread_mutex_unlock(&p->lock);
