@@ -244,18 +244,17 @@ static int set_target(const struct args *a, struct qimg_convert *c, struct qimg_
 	return *open_opts ? 0 : -1;
 }
 
-static int convert_opened(const struct args *a, struct qimg_opts *opts, struct qimg_convert *c)
+static int convert_opened(const struct args *a, struct qimg_opts *opts, struct qimg_convert *c,
+			  struct qimg_progress *progress)
 {
-	struct qimg_progress progress;
 	struct qimg_error e;
 	int ret;
 
 	if (args_has(a, LIKE_SOURCE) && likesource_add(c->sources[0], c->target_format, opts))
 		return -1;
-	if (progress_open(a, &progress))
+	if (progress_open(a, progress))
 		return -1;
-	progress.cancel = ui_cancel_flag();
-	c->progress = &progress;
+	progress->cancel = ui_cancel_flag();
 	ret = qimg_convert(c, &e);
 	progress_end(a, ret ? e.msg : NULL);
 	if (ret) {
@@ -270,6 +269,7 @@ static int convert(const struct args *a, struct qimg_opts *opts, struct qimg_ima
 {
 	const char *cache = args_text(a, 't');
 	struct qimg_opts *open_opts = NULL;
+	struct qimg_progress progress;
 	struct qimg_convert c;
 	size_t count = 0;
 	int ret = -1;
@@ -283,9 +283,10 @@ static int convert(const struct args *a, struct qimg_opts *opts, struct qimg_ima
 		c.sources = sources;
 		c.source_count = count;
 		c.create_opts = opts;
+		c.progress = &progress;
 		c.flags = convert_flags(a);
 		set_numbers(a, &c);
-		ret = convert_opened(a, opts, &c);
+		ret = convert_opened(a, opts, &c, &progress);
 	}
 	if (close_all(sources, count))
 		ret = -1;

@@ -56,11 +56,17 @@ static uint64_t source_cluster(const struct copy *c)
 	return most;
 }
 
+/* Pieces that take so much each, within the limit; there has to be one. */
+static uint64_t how_many(uint64_t each)
+{
+	return max_u64(LIMIT / max_u64(each, 1), 1);
+}
+
 static void plain(struct budget *b, const struct copy *c, uint64_t inflating)
 {
 	b->workers = b->wanted = cpus();
 	b->pieces = c->parallel ? c->parallel : PIECES;
-	b->pieces = (unsigned)min_u64(b->pieces, max_u64(LIMIT / (b->piece + inflating), 1));
+	b->pieces = (unsigned)min_u64(b->pieces, how_many(b->piece + inflating));
 }
 
 /* Each worker has a piece, and some more are being read and written. */
@@ -70,11 +76,11 @@ static void packed(struct budget *b, const struct copy *c, uint64_t inflating)
 	uint64_t left = LIMIT - min_u64(LIMIT, MORE_PIECES * two);
 
 	b->wanted = c->parallel ? c->parallel : cpus();
-	b->workers = (unsigned)min_u64(b->wanted, max_u64(left / (two + codec), 1));
+	b->workers = (unsigned)min_u64(b->wanted, max_u64(left / max_u64(two + codec, 1), 1));
 	b->pieces = b->workers + MORE_PIECES;
 	if (c->parallel)
 		b->pieces = (unsigned)min_u64(b->pieces, c->parallel);
-	b->pieces = (unsigned)min_u64(b->pieces, max_u64(LIMIT / two, 1));
+	b->pieces = (unsigned)min_u64(b->pieces, how_many(two));
 }
 
 void budget_make(struct budget *b, const struct copy *c, uint64_t unit)
