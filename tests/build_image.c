@@ -363,7 +363,7 @@ void build_finish(struct build *b, const char *path, const char *data_path)
 	do {		/* refcount blocks count themselves and the table */
 		need = b->len / b->cluster + blocks + rt_clusters;
 		blocks = (need + per_block - 1) / per_block;
-		rt_clusters = (blocks * 8 + b->cluster - 1) / b->cluster;
+		rt_clusters = (blocks * 8 + b->cluster - 1) / b->cluster + b->rt_spare;
 	} while (need != b->len / b->cluster + blocks + rt_clusters);
 	rt = grow(b, rt_clusters * b->cluster);
 	first = grow(b, blocks * b->cluster);
