@@ -120,12 +120,14 @@ static void use(const char *what, uint64_t size)
 	ok(qimg_close(img, &e) == 0, "%s: closes after writing", what);
 
 	load();
-	good = qcheck_open(&q, (struct qcheck_buf){ file, file_len }, (struct qcheck_buf){ NULL, 0 });
+	good = qcheck_open(&q, (struct qcheck_buf){ file, file_len },
+			   (struct qcheck_buf){ NULL, 0 });
 	if (good) {
 		qcheck_refs(&q);
 		qcheck_walk(&q, 0, compare, &bad);
 	}
-	ok(good && !qcheck_corruptions(&q) && !q.count[QCHECK_LEAK] && !bad, "%s: is sound after that", what);
+	ok(good && !qcheck_corruptions(&q) && !q.count[QCHECK_LEAK] && !bad,
+	   "%s: is sound after that", what);
 	if (*q.text)
 		diag("%s", q.text);
 	qcheck_close(&q);
@@ -186,7 +188,8 @@ static void unknown_things(void)
 	put(128, 0x23456789, 4);
 	store();
 	use("unknown header extensions", SIZE);
-	ok(get(112, 4) == 0x12345678 && !memcmp(file + 120, "hello", 5) && get(128, 4) == 0x23456789,
+	ok(get(112, 4) == 0x12345678 && !memcmp(file + 120, "hello", 5) &&
+		   get(128, 4) == 0x23456789,
 	   "they stay");
 }
 
