@@ -395,7 +395,7 @@ void build_finish(struct build *b, const char *path, const char *data_path)
 		put_refcount(b, first + c / per_block * b->cluster, c % per_block, refs[c]);
 	put_header(b, l1, rt, rt_clusters, snapshots, bitmaps);
 	write_file(path, b->file, b->len);
-	if (b->external)
+	if (b->external && data_path)
 		write_file(data_path, b->data, b->data_len);
 	free(refs);
 	free(b->file);
