@@ -212,8 +212,8 @@ int qimg_write(struct qimg_image *img, uint64_t off, const void *buf, size_t len
 
 /* ---- compressed writing ---- */
 
-static int write_packed(struct qimg_image *img, uint64_t off, const void *packed, size_t len,
-			struct qimg_error *e)
+static int write_packed_once(struct qimg_image *img, uint64_t off, const void *packed, size_t len,
+			     struct qimg_error *e)
 {
 	struct wmap m;
 
@@ -224,6 +224,14 @@ static int write_packed(struct qimg_image *img, uint64_t off, const void *packed
 		return -1;
 	}
 	return img->driver->commit(img, &m, NULL, e);
+}
+
+static int write_packed(struct qimg_image *img, uint64_t off, const void *packed, size_t len,
+			struct qimg_error *e)
+{
+	if (write_packed_once(img, off, packed, len, e) == 0)
+		return 0;
+	return may_find_space(img, e) ? write_packed_once(img, off, packed, len, e) : -1;
 }
 
 int qimg_write_compressed(struct qimg_image *img, uint64_t off, const void *buf, size_t len,
