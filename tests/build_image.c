@@ -11,9 +11,9 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define COPIED (UINT64_C(1) << 63)
+#define COPIED	   (UINT64_C(1) << 63)
 #define COMPRESSED (UINT64_C(1) << 62)
-#define OFFSET UINT64_C(0x00fffffffffffe00)
+#define OFFSET	   UINT64_C(0x00fffffffffffe00)
 
 static void *must(void *p)
 {
@@ -59,7 +59,8 @@ void build_start(struct build *b)
 {
 	b->cluster = UINT64_C(1) << b->cluster_bits;
 	b->per_l2 = b->cluster / (b->extended ? 16 : 8);
-	b->l1_size = (b->size + b->cluster * b->per_l2 - 1) / (b->cluster * b->per_l2) + b->l1_spare;
+	b->l1_size =
+		(b->size + b->cluster * b->per_l2 - 1) / (b->cluster * b->per_l2) + b->l1_spare;
 	b->l1 = must(calloc(b->l1_size + 1, sizeof(*b->l1)));
 	b->own = must(calloc(b->l1_size + 1, sizeof(*b->own)));
 	grow(b, b->cluster);
@@ -136,7 +137,9 @@ void build_drop(struct build *b, uint64_t guest)
 
 static size_t deflate_cluster(const struct build *b, const uint8_t *bytes, uint8_t *out)
 {
-	z_stream z = { .next_in = (uint8_t *)bytes, .avail_in = b->cluster, .next_out = out,
+	z_stream z = { .next_in = (uint8_t *)bytes,
+		       .avail_in = b->cluster,
+		       .next_out = out,
 		       .avail_out = b->cluster - 1 };
 	size_t n = 0;
 
@@ -157,7 +160,9 @@ void build_packed(struct build *b, uint64_t guest, const uint8_t *bytes)
 	uint8_t *out = must(malloc(b->cluster));
 	size_t n = deflate_cluster(b, bytes, out);
 	unsigned x = 62 - (b->cluster_bits - 8);
-	uint64_t sectors, limit = (UINT64_C(1) << (1 << b->refcount_order < 32 ? 1 << b->refcount_order : 32)) - 1;
+	uint64_t sectors, limit = (UINT64_C(1)
+				   << (1 << b->refcount_order < 32 ? 1 << b->refcount_order : 32)) -
+				  1;
 
 	if (n == 0) {
 		build_data(b, guest, bytes);
@@ -216,7 +221,8 @@ static void count_view(const struct build *b, uint64_t *refs, const uint64_t *l1
 			if (e & COMPRESSED) {
 				uint64_t at = e & ((UINT64_C(1) << x) - 1);
 
-				count(b, refs, at / 512 * 512, ((e & (COMPRESSED - 1)) >> x) * 512 + 512);
+				count(b, refs, at / 512 * 512,
+				      ((e & (COMPRESSED - 1)) >> x) * 512 + 512);
 			} else if ((e & OFFSET) && !b->external) {
 				count(b, refs, e & OFFSET, b->cluster);
 			}
@@ -360,10 +366,10 @@ void build_finish(struct build *b, const char *path, const char *data_path)
 	uint64_t *refs;
 
 	l1 = grow(b, b->l1_size * UINT64_C(8));
-	do {		/* refcount blocks count themselves and the table */
+	do { /* refcount blocks count themselves and the table */
 		need = b->len / b->cluster + blocks + rt_clusters;
 		blocks = (need + per_block - 1) / per_block;
-		rt_clusters = (blocks * 8 + b->cluster - 1) / b->cluster;
+		rt_clusters = (blocks * 8 + b->cluster - 1) / b->cluster + b->rt_spare;
 	} while (need != b->len / b->cluster + blocks + rt_clusters);
 	rt = grow(b, rt_clusters * b->cluster);
 	first = grow(b, blocks * b->cluster);
@@ -389,7 +395,7 @@ void build_finish(struct build *b, const char *path, const char *data_path)
 		put_refcount(b, first + c / per_block * b->cluster, c % per_block, refs[c]);
 	put_header(b, l1, rt, rt_clusters, snapshots, bitmaps);
 	write_file(path, b->file, b->len);
-	if (b->external)
+	if (b->external && data_path)
 		write_file(data_path, b->data, b->data_len);
 	free(refs);
 	free(b->file);

@@ -21,6 +21,7 @@ struct build {
 	bool bitmap;			/* a dirty bitmap that is valid and says: nothing written */
 	uint64_t size;			/* virtual */
 	uint32_t l1_spare;		/* more L1 entries than the size needs */
+	uint32_t rt_spare;		/* more clusters of refcount table than needed */
 	const char *backing, *backing_format;	/* or NULL */
 	const char *data_name;		/* stored name of the data file, or NULL */
 

@@ -44,33 +44,35 @@ struct run {
 	const struct setting *s;
 	struct program p;
 	struct disk disk;
-	uint64_t seed, first_seed;	/* of the crashes: the complement of the program's */
-	bool faults;			/* calls to the host fail now and then */
+	uint64_t seed, first_seed; /* of the crashes: the complement of the program's */
+	bool faults;		   /* calls to the host fail now and then */
 	struct damage damage;
 	unsigned points, told;
 	/* the point that is being judged */
 	size_t event;
 	unsigned floor;
 	const char *how;
-	unsigned bad;			/* sectors, in the walk that runs */
-	bool pristine;			/* the image says that nothing has changed since the start */
-	uint8_t *seen;			/* what the walk read, for the library to agree with */
+	unsigned bad;  /* sectors, in the walk that runs */
+	bool pristine; /* the image says that nothing has changed since the start */
+	uint8_t *seen; /* what the walk read, for the library to agree with */
 };
 
 static const char *const how_name[] = { "all", "none", "some", "torn", "one", "late" };
+static const char *const kind_name[] = { "hole", "zero", "data" };
 static bool verbose, keep;
 static const char *base_dir;
 
 static void tell(struct run *r, const char *what, const char *detail)
 {
 	if (r->told++ < REPORTS || verbose)
-		diag("%s, seed %" PRIu64 ": %s after event %zu of %zu, %s surviving: %s", r->s->name, ~r->first_seed,
-		     what, r->event, r->disk.events, r->how, detail);
+		diag("%s, seed %" PRIu64 ": %s after event %zu of %zu, %s surviving: %s",
+		     r->s->name, ~r->first_seed, what, r->event, r->disk.events, r->how, detail);
 }
 
 static void list_events(const struct run *r)
 {
-	static const char *const name[] = { "read", "write", "zero", "punch", "truncate", "allocate", "sync" };
+	static const char *const name[] = { "read",	"write",    "zero", "punch",
+					    "truncate", "allocate", "sync" };
 
 	for (size_t i = 0; i < r->disk.events; i++) {
 		const struct disk_event *ev = &r->disk.event[i];
@@ -136,8 +138,8 @@ static bool run_program(struct run *r)
 
 		good = r->faults ? faulty_step(r, &over, &e) : program_step(&r->p, &e);
 		if (verbose)
-			diag("%s: events %zu to %zu, %u failed: %s", r->s->name, before, r->disk.events,
-			     r->disk.failed, r->p.last);
+			diag("%s: events %zu to %zu, %u failed: %s", r->s->name, before,
+			     r->disk.events, r->disk.failed, r->p.last);
 	}
 	if (!good)
 		diag("%s, seed %" PRIu64 "%s: operation %u (%s): %s", r->s->name, ~r->first_seed,
@@ -179,23 +181,26 @@ static void judge_active(void *ctx, uint64_t guest, uint64_t len, enum qcheck_ki
 
 		if (have && r->seen)
 			memcpy(r->seen + guest + at, have, SECTOR);
-		if (have && r->pristine && memcmp(have, r->p.guest.sector[sector].version[0]->bytes, SECTOR)) {
+		if (have && r->pristine &&
+		    memcmp(have, r->p.guest.sector[sector].version[0]->bytes, SECTOR)) {
 			r->damage.metadata++;
-			snprintf(text, sizeof(text), "bitmaps are valid, and 0x%" PRIx64 " has changed", guest + at);
+			snprintf(text, sizeof(text),
+				 "bitmaps are valid, and 0x%" PRIx64 " has changed", guest + at);
 			if (r->bad++ == 0)
 				tell(r, "bitmap", text);
 		}
 		if (have && sector < r->p.guest.sectors &&
 		    guest_allowed(&r->p.guest, r->event, r->floor, sector, have))
 			continue;
-		old = have && sector < r->p.guest.sectors && guest_is_old(&r->p.guest, sector, have);
+		old = have && sector < r->p.guest.sectors &&
+		      guest_is_old(&r->p.guest, sector, have);
 		if (old)
 			r->damage.lost++;
 		else
 			r->damage.foreign++;
 		snprintf(text, sizeof(text), "guest 0x%" PRIx64 " (%s) shows stamp %" PRIx64 " (%s)",
-			 guest + at, kind == QCHECK_DATA ? "data" : kind == QCHECK_ZERO ? "zero" : "hole",
-			 have ? stamp_read(have) : 0, !have ? "unreadable" : old ? "flushed data lost" : "foreign");
+			 guest + at, kind_name[kind], have ? stamp_read(have) : 0,
+			 old ? "flushed data lost" : "foreign or unreadable");
 		if (r->bad++ == 0)
 			tell(r, "content", text);
 	}
@@ -212,8 +217,8 @@ static void judge_snapshot(void *ctx, uint64_t guest, uint64_t len, enum qcheck_
 
 		if (have && !memcmp(have, r->p.content.snapshot + guest + at, SECTOR))
 			continue;
-		snprintf(text, sizeof(text), "0x%" PRIx64 " of the snapshot shows stamp %" PRIx64, guest + at,
-			 have ? stamp_read(have) : 0);
+		snprintf(text, sizeof(text), "0x%" PRIx64 " of the snapshot shows stamp %" PRIx64,
+			 guest + at, have ? stamp_read(have) : 0);
 		if (r->bad++ == 0)
 			tell(r, "content", text);
 		r->damage.snapshot++;
@@ -232,7 +237,8 @@ static void judge(struct run *r, bool strict)
 	r->points++;
 	if (r->s->external)
 		data = (struct qcheck_buf){ r->disk.state[1].p, r->disk.state[1].len };
-	if (qcheck_open(&q, file, data) && !guest_size_allowed(&r->p.guest, r->event, q.view[0].size)) {
+	if (qcheck_open(&q, file, data) &&
+	    !guest_size_allowed(&r->p.guest, r->event, q.view[0].size)) {
 		r->damage.lost++;
 		tell(r, "size", "neither the flushed one nor a later one");
 	}
@@ -247,7 +253,8 @@ static void judge(struct run *r, bool strict)
 	if (qcheck_corruptions(&q) ||
 	    (strict && (q.dirty || q.count[QCHECK_LEAK] || q.count[QCHECK_UNMARKED]))) {
 		r->damage.metadata++;
-		snprintf(text, sizeof(text), "%s%s", strict && q.dirty ? "left dirty\n" : "", q.text);
+		snprintf(text, sizeof(text), "%s%s", strict && q.dirty ? "left dirty\n" : "",
+			 q.text);
 		for (char *p = text; *p; p++)
 			if (*p == '\n')
 				*p = p[1] ? ';' : 0;
@@ -315,7 +322,8 @@ static bool take_over_write(struct run *r, const char *path, uint8_t *want, uint
 	if (qimg_open(&img, path, "qcow2", NULL, QIMG_OPEN_WRITE | QIMG_OPEN_UNMAP, e) < 0)
 		return false;
 	for (unsigned i = 0; i < 12 && good; i++) {
-		uint64_t off = random_below(&r->seed, size), len = random_below(&r->seed, 20000) + 1;
+		uint64_t off = random_below(&r->seed, size),
+			 len = random_below(&r->seed, 20000) + 1;
 
 		if (len > size - off)
 			len = size - off;
@@ -349,13 +357,15 @@ static void compare_run(void *ctx, uint64_t guest, uint64_t len, enum qcheck_kin
 	}
 }
 
-static bool take_over_judge(struct run *r, const char *dir, const uint8_t *want, char *text, size_t n)
+static bool take_over_judge(struct run *r, const char *dir, const uint8_t *want, char *text,
+			    size_t n)
 {
 	struct qcheck_buf file = { NULL, 0 }, data = { NULL, 0 };
 	struct compare c = { r, want, 0 };
 	struct qcheck q;
 	bool good = get_file(dir, "image.qcow2", &file) &&
-		    (!r->s->external || get_file(dir, "data.raw", &data)) && qcheck_open(&q, file, data);
+		    (!r->s->external || get_file(dir, "data.raw", &data)) &&
+		    qcheck_open(&q, file, data);
 
 	if (good) {
 		qcheck_refs(&q);
@@ -384,14 +394,16 @@ static void take_over(struct run *r, uint64_t size, bool dirty)
 	snprintf(path, sizeof(path), "%s/image.qcow2", dir);
 	good = put_file(dir, "image.qcow2", &r->disk.state[0]) &&
 	       (!r->s->external || put_file(dir, "data.raw", &r->disk.state[1])) &&
-	       qimg_open(&img, path, "qcow2", NULL, 0, &e) == 0 && qimg_read(img, 0, buf, size, &e) == 0;
+	       qimg_open(&img, path, "qcow2", NULL, 0, &e) == 0 &&
+	       qimg_read(img, 0, buf, size, &e) == 0;
 	if (!good)
 		snprintf(text, sizeof(text), "%.900s", e.msg);
 	for (uint64_t off = 0; good && !*text && off < size; off += SECTOR)
 		if (memcmp(buf + off, r->seen + off, SECTOR))
-			snprintf(text, sizeof(text), "guest 0x%" PRIx64 ": the library reads stamp %" PRIx64
-				 ", the second reader %" PRIx64, off, stamp_read(buf + off),
-				 stamp_read(r->seen + off));
+			snprintf(text, sizeof(text),
+				 "guest 0x%" PRIx64 ": the library reads stamp %" PRIx64
+				 ", the second reader %" PRIx64,
+				 off, stamp_read(buf + off), stamp_read(r->seen + off));
 	if (img && qimg_close(img, &e) < 0)
 		snprintf(text, sizeof(text), "%.900s", e.msg);
 	if (!*text && !dirty) {
@@ -453,8 +465,9 @@ static void mutate(struct run *r, enum mutation mutation)
  */
 static void judge_all(struct run *r, unsigned points)
 {
-	static const enum disk_survival mix[] = { DISK_ALL, DISK_SOME, DISK_LATE, DISK_ONE, DISK_TORN,
-						  DISK_SOME, DISK_LATE, DISK_NONE, DISK_TORN, DISK_ONE };
+	static const enum disk_survival mix[] = { DISK_ALL,  DISK_SOME, DISK_LATE, DISK_ONE,
+						  DISK_TORN, DISK_SOME, DISK_LATE, DISK_NONE,
+						  DISK_TORN, DISK_ONE };
 	size_t places = r->disk.events + 1, syncs = 1;
 	double due = 0, anywhere, before_sync;
 	unsigned n = 0;
@@ -511,8 +524,8 @@ static void clean_up(struct run *r)
 }
 
 /* Runs and judges; adds to *sum. Returns whether the program itself ran without an error. */
-static bool test_one(const struct setting *s, uint64_t seed, unsigned points, enum mutation mutation,
-		     bool faults, struct damage *sum, unsigned *judged)
+static bool test_one(const struct setting *s, uint64_t seed, unsigned points,
+		     enum mutation mutation, bool faults, struct damage *sum, unsigned *judged)
 {
 	struct run r;
 	bool good;
@@ -538,7 +551,8 @@ static bool test_one(const struct setting *s, uint64_t seed, unsigned points, en
 	sum->library += r.damage.library;
 	*judged += r.points;
 	if (verbose)
-		diag("%s seed %" PRIu64 ": %zu events, %u points", s->name, seed, r.disk.events, r.points);
+		diag("%s seed %" PRIu64 ": %zu events, %u points", s->name, seed, r.disk.events,
+		     r.points);
 	clean_up(&r);
 	return good;
 }
@@ -557,10 +571,12 @@ static unsigned test_setting(const struct setting *s, uint64_t seed, unsigned po
 	bool good = true;
 
 	for (uint64_t i = 0; judged < points && good; i++)
-		good = test_one(s, seed + i * 1000003, each ? each : 1, MUTATE_NOTHING, faults, &sum, &judged);
+		good = test_one(s, seed + i * 1000003, each ? each : 1, MUTATE_NOTHING, faults,
+				&sum, &judged);
 	ok(good, "%s%s: the program runs", s->name, what);
-	ok(undamaged(&sum), "%s%s: %u crashes: metadata %u, foreign %u, lost %u, snapshot %u, library %u",
-	   s->name, what, judged, sum.metadata, sum.foreign, sum.lost, sum.snapshot, sum.library);
+	ok(undamaged(&sum),
+	   "%s%s: %u crashes: metadata %u, foreign %u, lost %u, snapshot %u, library %u", s->name,
+	   what, judged, sum.metadata, sum.foreign, sum.lost, sum.snapshot, sum.library);
 	return judged;
 }
 
@@ -575,8 +591,9 @@ static void test_mutations(uint64_t seed)
 		test_one(s, seed, 120, MUTATE_INNER_SYNCS, false, &inner, &judged);
 		test_one(s, seed + 1, 60, MUTATE_ALL_SYNCS, false, &all, &judged);
 	}
-	ok(inner.metadata > 20, "without the syncs inside flushes metadata is found damaged (%u of %u)",
-	   inner.metadata, judged);
+	ok(inner.metadata > 20,
+	   "without the syncs inside flushes metadata is found damaged (%u of %u)", inner.metadata,
+	   judged);
 	ok(inner.foreign > 20, "and foreign data is seen (%u sectors)", inner.foreign);
 	ok(all.lost > 20, "without any sync flushed data is found lost (%u sectors)", all.lost);
 }
@@ -617,7 +634,9 @@ int main(int argc, char **argv)
 	}
 	/* In memory where possible: the files are written with all their syncs. */
 	snprintf(dir, sizeof(dir), "%s/qimg-crash-XXXXXX",
-		 tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+		 tmp			    ? tmp
+		 : access("/dev/shm", W_OK) ? "/tmp"
+					    : "/dev/shm");
 	base_dir = mkdtemp(dir);
 	if (!base_dir) {
 		perror(dir);

@@ -152,7 +152,7 @@ bool guest_size_allowed(const struct guest *g, size_t event, uint64_t size)
 		if (g->resize[i - 1].from <= event && g->resize[i - 1].size == size)
 			return true;
 		if (g->resize[i - 1].op < floor)
-			break;		/* what came before was replaced and flushed */
+			break; /* what came before was replaced and flushed */
 	}
 	return g->resizes == 1 && g->resize[0].size == size;
 }

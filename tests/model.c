@@ -32,8 +32,8 @@ static const size_t no_clock;
 
 struct view {
 	const struct program *p;
-	const uint8_t *snapshot;	/* NULL: the active view */
-	uint64_t bad, first;		/* wrong sectors */
+	const uint8_t *snapshot; /* NULL: the active view */
+	uint64_t bad, first;	 /* wrong sectors */
 };
 
 static void compare(void *ctx, uint64_t guest, uint64_t len, enum qcheck_kind kind,
@@ -46,7 +46,8 @@ static void compare(void *ctx, uint64_t guest, uint64_t len, enum qcheck_kind ki
 	for (uint64_t at = 0; at < len; at += SECTOR) {
 		uint64_t off = guest + at;
 		const uint8_t *have = zeros;
-		const uint8_t *want = v->snapshot ? v->snapshot + off : guest_now(&v->p->guest, off / SECTOR);
+		const uint8_t *want =
+			v->snapshot ? v->snapshot + off : guest_now(&v->p->guest, off / SECTOR);
 
 		if (kind == QCHECK_DATA)
 			have = bytes ? bytes + at : NULL;
@@ -69,7 +70,8 @@ static bool map_file(const struct program *p, const char *name, struct qcheck_bu
 	fd = open(path, O_RDONLY);
 	if (fd < 0 || fstat(fd, &st))
 		return false;
-	*b = (struct qcheck_buf){ mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0), st.st_size };
+	*b = (struct qcheck_buf){ mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0),
+				  st.st_size };
 	close(fd);
 	return b->p != MAP_FAILED;
 }
@@ -92,7 +94,8 @@ static bool judge(const struct program *p)
 	struct qcheck_buf file = { NULL, 0 }, data = { NULL, 0 };
 	struct view active = { .p = p }, snapshot = { .p = p, .snapshot = p->content.snapshot };
 	struct qcheck q;
-	bool good = map_file(p, "image.qcow2", &file) && (!p->s->external || map_file(p, "data.raw", &data));
+	bool good = map_file(p, "image.qcow2", &file) &&
+		    (!p->s->external || map_file(p, "data.raw", &data));
 
 	if (!good)
 		return diag("the files cannot be read"), false;
@@ -103,13 +106,15 @@ static bool judge(const struct program *p)
 		if (p->content.snapshot)
 			qcheck_walk(&q, 1, compare, &snapshot);
 	}
-	good = good && !qcheck_corruptions(&q) && !q.count[QCHECK_LEAK] && !q.count[QCHECK_UNMARKED] &&
-	       !q.dirty && !active.bad && !snapshot.bad && q.view[0].size == p->guest.size &&
-	       judge_raw(p, &data);
+	good = good && !qcheck_corruptions(&q) && !q.count[QCHECK_LEAK] &&
+	       !q.count[QCHECK_UNMARKED] && !q.dirty && !active.bad && !snapshot.bad &&
+	       q.view[0].size == p->guest.size && judge_raw(p, &data);
 	if (!good)
-		diag("second reader: %" PRIu64 " wrong sectors from 0x%" PRIx64 ", %" PRIu64 " in the snapshot; "
-		     "size %" PRIu64 " of %" PRIu64 "%s; %s", active.bad, active.first, snapshot.bad,
-		     q.view[0].size, p->guest.size, q.dirty ? ", dirty" : "", q.text);
+		diag("second reader: %" PRIu64 " wrong sectors from 0x%" PRIx64 ", %" PRIu64
+		     " in the snapshot; "
+		     "size %" PRIu64 " of %" PRIu64 "%s; %s",
+		     active.bad, active.first, snapshot.bad, q.view[0].size, p->guest.size,
+		     q.dirty ? ", dirty" : "", q.text);
 	qcheck_close(&q);
 	munmap((void *)file.p, file.len);
 	if (data.p)
@@ -152,7 +157,7 @@ static const char *base_dir;
 
 static void remove_base(void)
 {
-	rmdir(base_dir);	/* stays where a failed image was kept in it */
+	rmdir(base_dir); /* stays where a failed image was kept in it */
 }
 
 int main(int argc, char **argv)
@@ -185,7 +190,9 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	snprintf(dir, sizeof(dir), "%s/qimg-model-XXXXXX",
-		 tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+		 tmp			    ? tmp
+		 : access("/dev/shm", W_OK) ? "/tmp"
+					    : "/dev/shm");
 	base_dir = mkdtemp(dir);
 	if (!base_dir) {
 		perror(dir);
@@ -198,12 +205,14 @@ int main(int argc, char **argv)
 
 		if (only && strcmp(only, s->name))
 			continue;
-		for (unsigned done = 0; done < steps && good; done += PER_IMAGE, this++)
-			good = run_image(s, base_dir, this, steps < PER_IMAGE ? steps : PER_IMAGE, keep);
-		ok(good, "%s: %u operations from seed %" PRIu64, s->name, steps, good ? seed : this - 1);
+		for (unsigned done = 0; done < steps && good; done += PER_IMAGE, this ++)
+			good = run_image(s, base_dir, this, steps < PER_IMAGE ? steps : PER_IMAGE,
+					 keep);
+		ok(good, "%s: %u operations from seed %" PRIu64, s->name, steps,
+		   good ? seed : this - 1);
 		if (!good)
-			diag("repeat with: model --setting %s --seed %" PRIu64 " --steps %u", s->name, this - 1,
-			     PER_IMAGE);
+			diag("repeat with: model --setting %s --seed %" PRIu64 " --steps %u",
+			     s->name, this - 1, PER_IMAGE);
 	}
 	return done_testing();
 }

@@ -70,7 +70,8 @@ static struct qimg_opts *choose_options(struct program *p)
 	char text[32];
 
 	if (random_chance(&p->seed, 75)) {
-		snprintf(text, sizeof(text), "%u", 512u << random_below(&p->seed, room < 4 ? room : 4));
+		snprintf(text, sizeof(text), "%u",
+			 512u << random_below(&p->seed, room < 4 ? room : 4));
 		set(o, "l2-cache-entry-size", text);
 		set(o, "l2-cache-size", "1024");
 		set(o, "refcount-cache-size", "1024");
@@ -112,7 +113,8 @@ static void choose_range(struct program *p, uint64_t *off, uint64_t *len)
 	uint64_t unit = grain == 0 ? 1 : grain == 1 ? cluster : SECTOR;
 
 	*off = random_below(&p->seed, random_chance(&p->seed, 50) ? size : size / 4) / unit * unit;
-	*len = (random_below(&p->seed, random_chance(&p->seed, 60) ? cluster : most) / unit + 1) * unit;
+	*len = (random_below(&p->seed, random_chance(&p->seed, 60) ? cluster : most) / unit + 1) *
+	       unit;
 	if (*len > size - *off)
 		*len = size - *off;
 }
@@ -128,8 +130,9 @@ static bool compare(struct program *p, uint64_t off, uint64_t len, struct qimg_e
 		if (buf[i] == guest_now(&p->guest, at / SECTOR)[at % SECTOR])
 			continue;
 		e->code = EIO;
-		snprintf(e->msg, sizeof(e->msg), "byte 0x%" PRIx64 " reads 0x%02x instead of 0x%02x", at,
-			 buf[i], guest_now(&p->guest, at / SECTOR)[at % SECTOR]);
+		snprintf(e->msg, sizeof(e->msg),
+			 "byte 0x%" PRIx64 " reads 0x%02x instead of 0x%02x", at, buf[i],
+			 guest_now(&p->guest, at / SECTOR)[at % SECTOR]);
 		good = false;
 	}
 	free(buf);
@@ -164,8 +167,8 @@ bool program_recover(struct program *p, struct qimg_error *e)
 			continue;
 		if (!guest_allowed(&p->guest, *p->clock, floor, i, now)) {
 			e->code = EILSEQ;
-			snprintf(e->msg, sizeof(e->msg), "0x%" PRIx64 " then shows stamp %" PRIx64, i * SECTOR,
-				 stamp_read(now));
+			snprintf(e->msg, sizeof(e->msg), "0x%" PRIx64 " then shows stamp %" PRIx64,
+				 i * SECTOR, stamp_read(now));
 			return false;
 		}
 		guest_write(&p->guest, *p->clock, i * SECTOR, now, SECTOR);
@@ -173,7 +176,8 @@ bool program_recover(struct program *p, struct qimg_error *e)
 	return true;
 }
 
-static bool op_write(struct program *p, uint64_t off, uint64_t len, bool packed, struct qimg_error *e)
+static bool op_write(struct program *p, uint64_t off, uint64_t len, bool packed,
+		     struct qimg_error *e)
 {
 	uint8_t *buf = must(malloc(len + 1));
 	bool good;
@@ -228,8 +232,8 @@ static bool op_discard(struct program *p, uint64_t off, uint64_t len, struct qim
 			continue;
 		if (memcmp(now, zeros, SECTOR)) {
 			e->code = EIO;
-			snprintf(e->msg, sizeof(e->msg), "0x%" PRIx64 " then shows stamp %" PRIx64, off,
-				 stamp_read(now));
+			snprintf(e->msg, sizeof(e->msg), "0x%" PRIx64 " then shows stamp %" PRIx64,
+				 off, stamp_read(now));
 			return false;
 		}
 		guest_write(&p->guest, event, off, NULL, SECTOR);
@@ -280,8 +284,8 @@ static enum op choose_op(struct program *p)
 
 bool program_step(struct program *p, struct qimg_error *e)
 {
-	static const char *const name[] = { "flush", "reopen", "zero", "discard", "resize", "compress",
-					    "read", "write" };
+	static const char *const name[] = { "flush",  "reopen",	  "zero", "discard",
+					    "resize", "compress", "read", "write" };
 	enum op op = choose_op(p);
 	uint64_t off, len;
 

@@ -11,11 +11,23 @@
 #include <zstd.h>
 
 /* What a host cluster is used for; L2 tables and guest data may be shared between views. */
-enum use { USE_NONE, USE_HEADER, USE_RT, USE_RB, USE_L1, USE_SNAPSHOTS, USE_L2, USE_DATA, USE_PACKED, USE_BITMAP };
+enum use {
+	USE_NONE,
+	USE_HEADER,
+	USE_RT,
+	USE_RB,
+	USE_L1,
+	USE_SNAPSHOTS,
+	USE_L2,
+	USE_DATA,
+	USE_PACKED,
+	USE_BITMAP
+};
 
-static const char *const use_name[] = { "nothing", "header", "refcount table", "refcount block",
-					"L1 table", "snapshot table", "L2 table", "data",
-					"compressed data", "bitmap" };
+static const char *const use_name[] = { "nothing",	  "header",   "refcount table",
+					"refcount block", "L1 table", "snapshot table",
+					"L2 table",	  "data",     "compressed data",
+					"bitmap" };
 
 static void __attribute__((format(printf, 3, 4)))
 fault(struct qcheck *q, enum qcheck_fault f, const char *fmt, ...)
@@ -70,7 +82,8 @@ static bool snapshots_open(struct qcheck *q, unsigned count)
 	}
 	for (unsigned i = 0; i < count; i++) {
 		struct qcheck_view *v = &q->view[q->views];
-		unsigned id = num(q, at + 12, 2), name = num(q, at + 14, 2), extra = num(q, at + 36, 4);
+		unsigned id = num(q, at + 12, 2), name = num(q, at + 14, 2),
+			 extra = num(q, at + 36, 4);
 
 		if (!inside(q, at, 40) || extra > 1024 || !inside(q, at, 40 + extra + id + name)) {
 			fault(q, QCHECK_HEADER, "snapshot table entry %u is outside the file", i);
@@ -157,8 +170,8 @@ bool qcheck_open(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf dat
 	extensions_open(q, header_len);
 	if (q->rt_clusters == 0 || q->rt_offset % q->cluster || q->rt_offset == 0 ||
 	    !inside(q, q->rt_offset, q->rt_clusters * q->cluster))
-		fault(q, QCHECK_HEADER, "refcount table of %u clusters at 0x%" PRIx64, q->rt_clusters,
-		      q->rt_offset);
+		fault(q, QCHECK_HEADER, "refcount table of %u clusters at 0x%" PRIx64,
+		      q->rt_clusters, q->rt_offset);
 	if (q->count[QCHECK_HEADER] || !snapshots_open(q, num(q, 60, 4)))
 		return false;
 	for (unsigned i = 0; i < q->views; i++) {
@@ -168,8 +181,9 @@ bool qcheck_open(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf dat
 		if ((v->l1_size && (v->l1_offset % q->cluster || v->l1_offset == 0 ||
 				    !inside(q, v->l1_offset, v->l1_size * UINT64_C(8)))) ||
 		    v->size > v->l1_size * per_l2)
-			fault(q, QCHECK_HEADER, "L1 of '%s': %u entries at 0x%" PRIx64 " for size %" PRIu64,
-			      v->name, v->l1_size, v->l1_offset, v->size);
+			fault(q, QCHECK_HEADER,
+			      "L1 of '%s': %u entries at 0x%" PRIx64 " for size %" PRIu64, v->name,
+			      v->l1_size, v->l1_offset, v->size);
 	}
 	q->scratch_len = q->cluster;
 	q->scratch = malloc(q->cluster);
@@ -204,9 +218,9 @@ enum { ENTRY_BAD, ENTRY_NONE, ENTRY_ZERO, ENTRY_STANDARD, ENTRY_COMPRESSED };
 struct l2_entry {
 	int kind;
 	bool copied;
-	uint64_t host;		/* 0 and kind NONE or ZERO: no host cluster */
+	uint64_t host; /* 0 and kind NONE or ZERO: no host cluster */
 	bool has_host;
-	uint64_t len;		/* COMPRESSED: bytes of the sectors it covers, from host on */
+	uint64_t len; /* COMPRESSED: bytes of the sectors it covers, from host on */
 	uint64_t bitmap;
 };
 
@@ -248,7 +262,8 @@ static void l2_decode(struct qcheck *q, uint64_t at, uint64_t guest, struct l2_e
 		}
 		if (n->has_host && n->host % q->cluster)
 			bad = 1;
-		if (n->has_host && !q->external && (n->host == 0 || !inside(q, n->host, q->cluster)))
+		if (n->has_host && !q->external &&
+		    (n->host == 0 || !inside(q, n->host, q->cluster)))
 			bad = 1;
 		if (n->has_host && q->external && n->host != guest)
 			bad = 1;
@@ -259,8 +274,10 @@ static void l2_decode(struct qcheck *q, uint64_t at, uint64_t guest, struct l2_e
 		n->kind = ENTRY_BAD;
 		n->has_host = false;
 		if (tell)
-			fault(q, QCHECK_ENTRY, "L2 entry 0x%" PRIx64 " 0x%" PRIx64 " of guest 0x%" PRIx64
-			      " is not valid (file of 0x%" PRIx64 ")", e, n->bitmap, guest, q->file.len);
+			fault(q, QCHECK_ENTRY,
+			      "L2 entry 0x%" PRIx64 " 0x%" PRIx64 " of guest 0x%" PRIx64
+			      " is not valid (file of 0x%" PRIx64 ")",
+			      e, n->bitmap, guest, q->file.len);
 	}
 }
 
@@ -275,8 +292,10 @@ static uint64_t l2_table(struct qcheck *q, const struct qcheck_view *v, uint64_t
 	if ((e & UINT64_C(0x7f000000000001ff)) || table % q->cluster || (!table && e) ||
 	    (table && !inside(q, table, q->cluster))) {
 		if (tell)
-			fault(q, QCHECK_ENTRY, "L1 entry %" PRIu64 " of '%s' is 0x%" PRIx64
-			      " (file of 0x%" PRIx64 ")", index, v->name, e, q->file.len);
+			fault(q, QCHECK_ENTRY,
+			      "L1 entry %" PRIu64 " of '%s' is 0x%" PRIx64 " (file of 0x%" PRIx64
+			      ")",
+			      index, v->name, e, q->file.len);
 		return 0;
 	}
 	return table;
@@ -294,8 +313,8 @@ static void refer(struct qcheck *q, uint64_t off, uint64_t len, enum use use, un
 		q->refs[c]++;
 		if ((q->use[c] != USE_NONE && (q->use[c] != use || !shared)) ||
 		    (q->seen[c] == view + 1 && use != USE_PACKED))
-			fault(q, QCHECK_TWICE, "cluster 0x%" PRIx64 " is used for %s and %s%s", c * q->cluster,
-			      use_name[q->use[c]], use_name[use],
+			fault(q, QCHECK_TWICE, "cluster 0x%" PRIx64 " is used for %s and %s%s",
+			      c * q->cluster, use_name[q->use[c]], use_name[use],
 			      q->use[c] == use && shared ? " in one view" : "");
 		q->use[c] = use;
 		q->seen[c] = view + 1;
@@ -331,8 +350,10 @@ static void refer_refcounts(struct qcheck *q)
 		if (block == 0)
 			continue;
 		if (block % q->cluster || !inside(q, block, q->cluster))
-			fault(q, QCHECK_ENTRY, "refcount table entry %" PRIu64 " is 0x%" PRIx64
-			      " (file of 0x%" PRIx64 ")", i, block, q->file.len);
+			fault(q, QCHECK_ENTRY,
+			      "refcount table entry %" PRIu64 " is 0x%" PRIx64
+			      " (file of 0x%" PRIx64 ")",
+			      i, block, q->file.len);
 		else
 			refer(q, block, q->cluster, USE_RB, 0);
 	}
@@ -381,7 +402,8 @@ static void refer_view(struct qcheck *q, unsigned view)
 		for (uint64_t j = 0; j < per_l2; j++) {
 			l2_decode(q, table + j * entry, (i * per_l2 + j) * q->cluster, &n, true);
 			if (n.kind == ENTRY_COMPRESSED)
-				refer(q, n.host / 512 * 512, n.host % 512 + n.len, USE_PACKED, view);
+				refer(q, n.host / 512 * 512, n.host % 512 + n.len, USE_PACKED,
+				      view);
 			else if (n.has_host && !q->external)
 				refer(q, n.host, q->cluster, USE_DATA, view);
 		}
@@ -396,7 +418,8 @@ static void compare_copied(struct qcheck *q, uint64_t host, bool copied, const c
 		fault(q, QCHECK_COPIED, "%s 0x%" PRIx64 " has COPIED and %u references", what, host,
 		      q->refs[c]);
 	if (!copied && !q->dirty && refcount(q, c) == 1)
-		fault(q, QCHECK_UNMARKED, "%s 0x%" PRIx64 " has refcount 1 and no COPIED", what, host);
+		fault(q, QCHECK_UNMARKED, "%s 0x%" PRIx64 " has refcount 1 and no COPIED", what,
+		      host);
 }
 
 static void check_copied(struct qcheck *q)
@@ -420,7 +443,8 @@ static void check_copied(struct qcheck *q)
 			if (!q->external)
 				compare_copied(q, n.host, n.copied, "data cluster");
 			else if (!n.copied)
-				fault(q, QCHECK_UNMARKED, "data file cluster 0x%" PRIx64 " without COPIED", n.host);
+				fault(q, QCHECK_UNMARKED,
+				      "data file cluster 0x%" PRIx64 " without COPIED", n.host);
 		}
 	}
 }
@@ -436,7 +460,8 @@ static void check_beyond(struct qcheck *q, uint64_t index, uint64_t per_block)
 			continue;
 		for (unsigned i = 0; i < per_word; i++)
 			if (c + i >= q->clusters && refcount(q, c + i))
-				fault(q, QCHECK_LEAK, "cluster 0x%" PRIx64 " beyond the end has refcount %" PRIu64,
+				fault(q, QCHECK_LEAK,
+				      "cluster 0x%" PRIx64 " beyond the end has refcount %" PRIu64,
 				      (c + i) * q->cluster, refcount(q, c + i));
 	}
 }
@@ -461,16 +486,20 @@ void qcheck_refs(struct qcheck *q)
 		refer_view(q, i);
 	check_copied(q);
 	if (q->dirty)
-		return;		/* refcounts may be anything, the rest was checked */
+		return; /* refcounts may be anything, the rest was checked */
 	for (uint64_t c = 0; c < q->clusters; c++) {
 		uint64_t have = refcount(q, c);
 
 		if (have < q->refs[c])
-			fault(q, QCHECK_LOW, "cluster 0x%" PRIx64 " (%s) has refcount %" PRIu64
-			      " and %u references", c * q->cluster, use_name[q->use[c]], have, q->refs[c]);
+			fault(q, QCHECK_LOW,
+			      "cluster 0x%" PRIx64 " (%s) has refcount %" PRIu64
+			      " and %u references",
+			      c * q->cluster, use_name[q->use[c]], have, q->refs[c]);
 		else if (have > q->refs[c])
-			fault(q, QCHECK_LEAK, "cluster 0x%" PRIx64 " (%s) has refcount %" PRIu64
-			      " and %u references", c * q->cluster, use_name[q->use[c]], have, q->refs[c]);
+			fault(q, QCHECK_LEAK,
+			      "cluster 0x%" PRIx64 " (%s) has refcount %" PRIu64
+			      " and %u references",
+			      c * q->cluster, use_name[q->use[c]], have, q->refs[c]);
 	}
 	/* Beyond the end of the file nothing can be referenced. */
 	for (uint64_t i = q->clusters / per_block; i < entries; i++)
@@ -496,13 +525,16 @@ static const uint8_t *inflate_cluster(struct qcheck *q, const struct l2_entry *n
 		while (s && out.pos < out.size && in.pos < in.size) {
 			size_t before = in.pos + out.pos;
 
-			if (ZSTD_isError(ZSTD_decompressStream(s, &out, &in)) || in.pos + out.pos == before)
+			if (ZSTD_isError(ZSTD_decompressStream(s, &out, &in)) ||
+			    in.pos + out.pos == before)
 				break;
 		}
 		good = out.pos == out.size;
 		ZSTD_freeDStream(s);
 	} else {
-		z_stream z = { .next_in = (uint8_t *)src, .avail_in = have, .next_out = q->scratch,
+		z_stream z = { .next_in = (uint8_t *)src,
+			       .avail_in = have,
+			       .next_out = q->scratch,
 			       .avail_out = q->cluster };
 
 		if (inflateInit2(&z, -15) == Z_OK) {
@@ -539,8 +571,10 @@ static void walk_cluster(struct qcheck *q, const struct l2_entry *n, uint64_t gu
 	if (n->kind == ENTRY_COMPRESSED) {
 		bytes = inflate_cluster(q, n);
 		if (!bytes)
-			fault(q, QCHECK_STREAM, "guest 0x%" PRIx64 ": compressed data at 0x%" PRIx64
-			      " does not inflate", guest, n->host);
+			fault(q, QCHECK_STREAM,
+			      "guest 0x%" PRIx64 ": compressed data at 0x%" PRIx64
+			      " does not inflate",
+			      guest, n->host);
 		fn(ctx, guest, len, QCHECK_DATA, bytes);
 	} else if (n->kind == ENTRY_BAD) {
 		fn(ctx, guest, len, QCHECK_DATA, NULL);

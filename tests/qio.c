@@ -22,7 +22,7 @@
 enum { MAX_COMMANDS = 4096, MAX_WORDS = 32, PIECE = 1 << 20 };
 
 static struct qimg_image *img;
-static bool quiet;			/* -q of the program */
+static bool quiet; /* -q of the program */
 
 static void __attribute__((format(printf, 1, 2))) complain(const char *fmt, ...)
 {
@@ -87,7 +87,8 @@ static const char *size_text(uint64_t v)
 	while (u < 6 && v >> (10 * (u + 1)))
 		u++;
 	if (v & ((UINT64_C(1) << (10 * u)) - 1))
-		snprintf(t, sizeof(text[0]), "%.3f %s", (double)v / (UINT64_C(1) << (10 * u)), unit[u]);
+		snprintf(t, sizeof(text[0]), "%.3f %s", (double)v / (UINT64_C(1) << (10 * u)),
+			 unit[u]);
 	else
 		snprintf(t, sizeof(text[0]), "%" PRIu64 " %s", v >> (10 * u), unit[u]);
 	return t;
@@ -127,7 +128,8 @@ static bool do_read(int argc, char **argv)
 	while ((c = getopt(argc, argv, "aCqvP:s:l:")) != -1) {
 		if (c == 'P' && !get_pattern(optarg, &pattern))
 			return false;
-		if ((c == 's' && !get_size(optarg, &skip)) || (c == 'l' && !get_size(optarg, &check)))
+		if ((c == 's' && !get_size(optarg, &skip)) ||
+		    (c == 'l' && !get_size(optarg, &check)))
 			return false;
 		if (c == '?')
 			return false;
@@ -166,8 +168,8 @@ static bool do_read(int argc, char **argv)
 	}
 	free(buf);
 	if (!good)
-		printf("Pattern verification failed at offset %" PRIu64 ", %" PRIu64 " bytes\n", off + skip,
-		       check);
+		printf("Pattern verification failed at offset %" PRIu64 ", %" PRIu64 " bytes\n",
+		       off + skip, check);
 	if (!silent)
 		report("read", off, len);
 	return good;
@@ -196,7 +198,8 @@ static bool fill_from(const char *path, uint8_t *buf, uint64_t len)
 
 static bool do_write(int argc, char **argv)
 {
-	bool zero = false, unmap = false, compress = false, fua = false, silent = quiet, good = false;
+	bool zero = false, unmap = false, compress = false, fua = false, silent = quiet,
+	     good = false;
 	const char *source = NULL;
 	uint64_t off, len;
 	int pattern = -1, c;
@@ -223,7 +226,8 @@ static bool do_write(int argc, char **argv)
 		return false;
 	}
 	if ((unmap && !zero) || (zero && compress)) {
-		answer(unmap ? "-u requires -z to be specified" : "-c and -z cannot be specified at once");
+		answer(unmap ? "-u requires -z to be specified"
+			     : "-c and -z cannot be specified at once");
 		return false;
 	}
 	if (!get_size(argv[optind], &off) || !get_size(argv[optind + 1], &len))
@@ -348,8 +352,8 @@ static bool do_map(int argc, char **argv)
 	for (uint64_t off = 0; off < size; off += len) {
 		if (!same_run(off, size, &len, &has))
 			return false;
-		printf("%s (0x%" PRIx64 ") bytes %s allocated at offset %s (0x%" PRIx64 ")\n", size_text(len), len,
-		       has ? "   " : "not", size_text(off), off);
+		printf("%s (0x%" PRIx64 ") bytes %s allocated at offset %s (0x%" PRIx64 ")\n",
+		       size_text(len), len, has ? "   " : "not", size_text(off), off);
 	}
 	return true;
 }
@@ -374,7 +378,8 @@ static bool do_alloc(int argc, char **argv)
 			return false;
 		sum += has ? len : 0;
 	}
-	printf("%" PRIu64 "/%" PRIu64 " bytes allocated at offset %s\n", sum, count, size_text(off));
+	printf("%" PRIu64 "/%" PRIu64 " bytes allocated at offset %s\n", sum, count,
+	       size_text(off));
 	return true;
 }
 
@@ -398,8 +403,8 @@ static bool do_extents(int argc, char **argv)
 			complain("map failed: %s", e.msg);
 			return false;
 		}
-		printf("%" PRIu64 " %" PRIu64 " %s depth=%u present=%d", x.start, x.len, kind[x.kind],
-		       x.depth, x.present);
+		printf("%" PRIu64 " %" PRIu64 " %s depth=%u present=%d", x.start, x.len,
+		       kind[x.kind], x.depth, x.present);
 		if (x.host_valid)
 			printf(" host=%" PRIu64 " path=%s", x.host, x.path);
 		putchar('\n');
@@ -491,12 +496,12 @@ static const struct command {
 	const char *name;
 	bool (*run)(int argc, char **argv);
 } commands[] = {
-	{ "read", do_read },	     { "write", do_write },   { "zero", do_zero },
-	{ "aio_read", do_read },     { "aio_write", do_write }, { "aio_flush", do_flush },
-	{ "discard", do_discard },   { "flush", do_flush },   { "map", do_map },
-	{ "alloc", do_alloc },	     { "extents", do_extents }, { "info", do_info },
-	{ "length", do_length },     { "truncate", do_truncate }, { "sleep", do_sleep },
-	{ "abort", do_abort },	     { "sigraise", do_sigraise },
+	{ "read", do_read },	   { "write", do_write },	{ "zero", do_zero },
+	{ "aio_read", do_read },   { "aio_write", do_write },	{ "aio_flush", do_flush },
+	{ "discard", do_discard }, { "flush", do_flush },	{ "map", do_map },
+	{ "alloc", do_alloc },	   { "extents", do_extents },	{ "info", do_info },
+	{ "length", do_length },   { "truncate", do_truncate }, { "sleep", do_sleep },
+	{ "abort", do_abort },	   { "sigraise", do_sigraise },
 };
 
 /* False when the command failed; *quit when there is to be no next one. */
@@ -539,13 +544,15 @@ static int usage(struct qimg_opts *opts)
 
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{ "image-opts", no_argument, NULL, 'I' }, { "cmd", required_argument, NULL, 'c' },
-		{ "format", required_argument, NULL, 'f' }, { "read-only", no_argument, NULL, 'r' },
-		{ "nocache", no_argument, NULL, 'n' }, { "cache", required_argument, NULL, 't' },
-		{ "discard", required_argument, NULL, 'd' }, { "force-share", no_argument, NULL, 'U' },
-		{ NULL, 0, NULL, 0 }
-	};
+	static const struct option longs[] = { { "image-opts", no_argument, NULL, 'I' },
+					       { "cmd", required_argument, NULL, 'c' },
+					       { "format", required_argument, NULL, 'f' },
+					       { "read-only", no_argument, NULL, 'r' },
+					       { "nocache", no_argument, NULL, 'n' },
+					       { "cache", required_argument, NULL, 't' },
+					       { "discard", required_argument, NULL, 'd' },
+					       { "force-share", no_argument, NULL, 'U' },
+					       { NULL, 0, NULL, 0 } };
 	unsigned flags = QIMG_OPEN_WRITE | QIMG_OPEN_UNMAP | QIMG_OPEN_RESIZE, cache_flags = 0;
 	static char *cmd[MAX_COMMANDS];
 	const char *format = NULL, *name = NULL;
@@ -572,7 +579,8 @@ int main(int argc, char **argv)
 			quiet = true;
 		else if (c == 'I')
 			image_opts = true;
-		else if ((c == 'n' || c == 't') && qimg_cache_flags(c == 'n' ? "none" : optarg, &cache_flags)) {
+		else if ((c == 'n' || c == 't') &&
+			 qimg_cache_flags(c == 'n' ? "none" : optarg, &cache_flags)) {
 			complain("qio: invalid cache mode: %s", optarg);
 			qimg_opts_free(opts);
 			return 1;

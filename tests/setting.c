@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KIB UINT64_C(1024)
+#define KIB	   UINT64_C(1024)
 #define STAMP_MASK UINT64_C(0x00ffffffffffffff)
 
 const struct setting settings[] = {
@@ -24,7 +24,8 @@ const struct setting settings[] = {
 	{ "refcount-1-packed", 3, 12, 0, .size = 320 * KIB, .packed = true },
 	{ "refcount-2-snapshot", 3, 12, 1, .size = 480 * KIB, .snapshot = true },
 	{ "refcount-2-packed", 3, 12, 1, .size = 320 * KIB, .packed = true },
-	{ "refcount-4-packed-snapshot", 3, 12, 2, .size = 320 * KIB, .packed = true, .snapshot = true },
+	{ "refcount-4-packed-snapshot", 3, 12, 2, .size = 320 * KIB, .packed = true,
+	  .snapshot = true },
 	{ "refcount-8", 3, 12, 3, .size = 480 * KIB, .snapshot = true },
 	{ "refcount-64-packed", 3, 12, 6, .size = 480 * KIB, .packed = true },
 	{ "snapshot", 3, 12, 4, .size = 640 * KIB, .snapshot = true },
@@ -56,7 +57,8 @@ const struct setting settings[] = {
 	{ "external-extended", 3, 14, 4, .size = 768 * KIB, .external = true, .extended = true },
 	{ "bitmap", 3, 12, 4, .size = 480 * KIB, .bitmap = true },
 	{ "bitmap-backing-512", 3, 9, 4, .size = 96 * KIB, .bitmap = true, .backing = true },
-	{ "bitmap-external-raw", 3, 12, 4, .size = 240 * KIB, .bitmap = true, .external = true, .raw = true },
+	{ "bitmap-external-raw", 3, 12, 4, .size = 240 * KIB, .bitmap = true, .external = true,
+	  .raw = true },
 	{ "lazy", 3, 12, 4, .size = 480 * KIB, .lazy = true },
 	{ "lazy-snapshot", 3, 12, 4, .size = 480 * KIB, .lazy = true, .snapshot = true },
 	{ "resize", 3, 12, 4, .size = 256 * KIB + 512, .resize = true },
@@ -155,9 +157,10 @@ static void fill_cluster(struct build *b, const struct setting *s, uint64_t gues
 		}
 		memcpy(content + guest, bytes, len);
 		break;
-	case 3:		/* once there, now free: poison in a cluster that will be used again */
+	case 3: /* once there, now free: poison in a cluster that will be used again */
 		stamp_fill(bytes, 0, b->cluster, POISON);
-		if (!b->external && !b->snapshots && !(backing || (s->snapshot && random_chance(seed, 50)))) {
+		if (!b->external && !b->snapshots &&
+		    !(backing || (s->snapshot && random_chance(seed, 50)))) {
 			build_data(b, guest, bytes);
 			build_drop(b, guest);
 			memset(content + guest, 0, len);
@@ -222,9 +225,15 @@ static void write_backing(const char *dir, const uint8_t *p, uint64_t len)
 void setting_build(const struct setting *s, const char *dir, uint64_t *seed,
 		   struct setting_content *c)
 {
-	struct build b = { .version = s->version, .cluster_bits = s->cluster_bits,
-			   .refcount_order = s->refcount_order, .extended = s->extended, .lazy = s->lazy,
-			   .zstd = s->zstd, .external = s->external, .raw = s->raw, .bitmap = s->bitmap,
+	struct build b = { .version = s->version,
+			   .cluster_bits = s->cluster_bits,
+			   .refcount_order = s->refcount_order,
+			   .extended = s->extended,
+			   .lazy = s->lazy,
+			   .zstd = s->zstd,
+			   .external = s->external,
+			   .raw = s->raw,
+			   .bitmap = s->bitmap,
 			   .size = s->size };
 	uint64_t stamp = 1000000, backing_len = s->size * 3 / 4 / SECTOR * SECTOR;
 	char path[4096], data[4096];
@@ -256,7 +265,8 @@ void setting_build(const struct setting *s, const char *dir, uint64_t *seed,
 		}
 		for (uint64_t guest = 0; guest < s->size; guest += b.cluster)
 			if (pass == 0 || random_chance(seed, 20))
-				fill_cluster(&b, s, guest, seed, &stamp, c->active, c->backing, bytes);
+				fill_cluster(&b, s, guest, seed, &stamp, c->active, c->backing,
+					     bytes);
 	}
 	free(bytes);
 	snprintf(path, sizeof(path), "%s/image.qcow2", dir);

@@ -78,6 +78,16 @@ static int start(struct request *r, struct packer *p)
 	return 0;
 }
 
+/* The compressed bytes are there. The writer's part is to try again when space runs out. */
+static void find_place(struct request *r, struct packer *p, const uint8_t *data, size_t len)
+{
+	p->data = data;
+	p->len = len;
+	p->state = PACK_PLACE;
+	r->writer.safe = r->off;
+	r->writer.end = r->off + r->len;
+}
+
 static int deflated(struct request *r, struct packer *p)
 {
 	if (r->pending)
@@ -88,9 +98,7 @@ static int deflated(struct request *r, struct packer *p)
 		p->state = PACK_PLAIN;
 		return 0;
 	}
-	p->data = p->deflating->packed;
-	p->len = p->deflating->len;
-	p->state = PACK_PLACE;
+	find_place(r, p, p->deflating->packed, p->deflating->len);
 	return 0;
 }
 
@@ -149,9 +157,7 @@ int packer_step(struct request *r)
 		switch (p->state) {
 		case PACK_START:
 			if (r->op == REQUEST_PACKED) {
-				p->data = r->io->buf;
-				p->len = r->io->len;
-				p->state = PACK_PLACE;
+				find_place(r, p, r->io->buf, r->io->len);
 			} else {
 				rc = start(r, p);
 			}
@@ -163,6 +169,10 @@ int packer_step(struct request *r)
 			rc = place(r, p);
 			break;
 		case PACK_COMMIT:
+			if (!r->writer.begun) {		/* given back after a failure */
+				p->state = PACK_PLACE;
+				break;
+			}
 			rc = commit(r);
 			if (rc == 0)
 				p->state = PACK_DONE;

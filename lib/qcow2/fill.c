@@ -212,6 +212,17 @@ out:
 }
 
 /*
+ * Space for the metadata, as the reference has it: on a file system that is full the tables can then still
+ * be written, and what waits for that be given back. Where the file system cannot, it is left.
+ */
+static int reserve_metadata(struct fill *f, struct qimg_error *e)
+{
+	if (file_is_device(f->file) || sparse_allocate(f->file, 0, f->l->meta_len, e) == 0)
+		return 0;
+	return e->code == ENOTSUP ? 0 : -1;
+}
+
+/*
  * Reserves the whole file at once, before anything is written, so that it comes to lie in few
  * pieces and a lack of space shows early. Where the file system cannot, *mode becomes FILL_FULL.
  */
@@ -290,7 +301,7 @@ int fill_write(struct file *file, const struct header *h, const struct layout *l
 	} else if (file_truncate(file, l->file_len, e) < 0) {
 		goto out;
 	}
-	if (reserve(&f, l->file_len, &mode, e) < 0)
+	if (reserve_metadata(&f, e) < 0 || reserve(&f, l->file_len, &mode, e) < 0)
 		goto out;
 	if (write_refcount_table(&f, e) < 0 || write_blocks(&f, l->block_at, 0, 1, e) < 0)
 		goto out;

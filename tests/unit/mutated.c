@@ -92,7 +92,8 @@ static const char *use(uint64_t *seed)
 		if (dice < 5)
 			write_errors += qimg_write(img, off, buf, len, &e) < 0;
 		else if (dice < 7)
-			write_errors += qimg_zero(img, off, len, dice == 5 ? QIMG_ZERO_UNMAP : 0, &e) < 0;
+			write_errors +=
+				qimg_zero(img, off, len, dice == 5 ? QIMG_ZERO_UNMAP : 0, &e) < 0;
 		else if (dice < 9)
 			write_errors += qimg_discard(img, off, len, &e) < 0;
 		else
@@ -164,7 +165,9 @@ int main(int argc, char **argv)
 	const char *tmp = getenv("TMPDIR");
 
 	snprintf(dir, sizeof(dir), "%s/qimg-mutated-XXXXXX",
-		 tmp ? tmp : access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+		 tmp			    ? tmp
+		 : access("/dev/shm", W_OK) ? "/tmp"
+					    : "/dev/shm");
 	if (!mkdtemp(dir)) {
 		perror(dir);
 		return 1;
@@ -172,8 +175,8 @@ int main(int argc, char **argv)
 	snprintf(path, sizeof(path), "%s/image.qcow2", dir);
 	for (const struct setting *s = settings; s->name; s++)
 		test_setting(s, rounds, &seed);
-	diag("%u opened (%u reads and %u writes failed), %u refused", opened, read_errors, write_errors,
-	     refused);
+	diag("%u opened (%u reads and %u writes failed), %u refused", opened, read_errors,
+	     write_errors, refused);
 	ok(opened && refused && read_errors && write_errors, "all of that happens");
 	for (unsigned i = 0; i < 3; i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
