@@ -20,6 +20,7 @@ enum {
 	FILE_EXCL = 1 << 2,		/* with CREATE: must not exist */
 	FILE_DIRECT = 1 << 3,		/* O_DIRECT; falls back to buffered with a warning */
 	FILE_NO_SYNC = 1 << 4,		/* file_sync does nothing */
+	FILE_EAGER = 1 << 5,		/* much is going to be written, and then synced: see ioq_io.c */
 };
 
 /* Directories, FIFOs, sockets and character devices are refused with an error that says what it is. */

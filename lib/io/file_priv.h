@@ -28,6 +28,7 @@ struct file {
 	unsigned zeroed_by;		/* 1 << enum sparse_how of all zeroing so far */
 	int sync_error;			/* of the first sync that failed, else 0 */
 	enum lock_mode lock;
+	uint64_t unsynced;		/* EAGER: written since the kernel was last told to start */
 	unsigned growing;		/* requests in flight that may make the file longer */
 
 	/*

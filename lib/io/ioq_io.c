@@ -10,6 +10,9 @@
  * A request is loose when it may write more than it changes: a direct write of a part of a block
  * writes back the rest of the block, and setting the length of a file could cut off what others have
  * added. Such requests run while nothing else writes there.
+ *
+ * What is written through the page cache to a file that is EAGER goes on to storage while more is
+ * written, so that the sync at the end has little left to wait for.
  */
 #include "io/ioq_priv.h"
 
@@ -25,6 +28,9 @@
 
 /* One system call moves less than 2 GiB. */
 #define MOST_PIECE GIB
+
+/* Written to an EAGER file before the kernel is told to start. */
+#define EAGER_PIECE (32 * MIB)
 
 /* ---- order ---- */
 
@@ -234,7 +240,12 @@ static void help(struct pool_job *job, unsigned worker)
 	case IOQ_TRANSFER:
 		io->result = r->op == IOQ_READ ? pread(fd, at, ioq_piece(io), off) :
 			     pwrite(fd, at, ioq_piece(io), off);
-		break;
+		if (io->result < 0)
+			break;
+		/* This is a hint: errors do not matter. */
+		if (io->urge)
+			sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+		return;
 	case IOQ_DATASYNC:
 		io->result = fdatasync(fd);
 		break;
@@ -365,6 +376,18 @@ void ioq_advance(struct ioq *q, struct ioq_io *io, ssize_t result)
 	}
 }
 
+static void note_unsynced(struct ioq_io *io)
+{
+	struct file *f = io->req->file;
+
+	if (!(f->flags & FILE_EAGER) || f->direct_align)
+		return;
+	f->unsynced += io->req->len;
+	io->urge = f->unsynced >= EAGER_PIECE;
+	if (io->urge)
+		f->unsynced = 0;
+}
+
 /* A transfer that has passed file_check_change. */
 static void begin_transfer(struct ioq *q, struct ioq_io *io)
 {
@@ -381,6 +404,8 @@ static void begin_transfer(struct ioq *q, struct ioq_io *io)
 		end_transfer(q, io, code);
 		return;
 	}
+	if (write)
+		note_unsynced(io);
 	if (write && r->off + r->len > r->file->size) {
 		io->grows = true;
 		r->file->growing++;
@@ -443,7 +468,7 @@ void ioq_begin(struct ioq *q, struct ioq_io *io)
 
 	io->done = 0;
 	io->way = IOQ_CALL;
-	io->grows = io->settled = io->direct = false;
+	io->grows = io->settled = io->direct = io->urge = false;
 	io->loose = span(r, &io->from, &io->to);
 	if (io->loose)
 		q->loose++;

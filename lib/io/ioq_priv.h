@@ -29,6 +29,7 @@ struct ioq_io {			/* a request that has been started */
 	bool direct;		/* TRANSFER: to be done past the page cache */
 	bool loose;		/* may touch more than what it changes: see ioq_must_wait */
 	bool helped;		/* a helper thread has it, not the engine */
+	bool urge;		/* TRANSFER: tell the kernel to start writing to storage */
 	bool grows;		/* counted in file->growing */
 	bool settled;		/* DATASYNC: done, but others of this file are not */
 	uint64_t from, to;	/* what it may write */

@@ -114,6 +114,7 @@ static int open_new(struct replace *r, struct qimg_error *e)
 	if (r->old && attr_copy(fd, file_fd(r->old), &p->st, p->path, e))
 		goto fail;
 	if (file_adopt(&r->file, fd, p->path, FILE_WRITE | FILE_NO_SYNC |
+		       (r->flags & REPLACE_NO_SYNC ? 0 : FILE_EAGER) |
 		       (r->flags & REPLACE_DIRECT ? FILE_DIRECT : 0), e))
 		goto fail;
 	return 0;
@@ -127,7 +128,7 @@ static int open_device(struct replace *r, struct qimg_error *e)
 	r->in_place = true;
 	return file_open(&r->file, r->place.path, FILE_WRITE |
 			 (r->flags & REPLACE_DIRECT ? FILE_DIRECT : 0) |
-			 (r->flags & REPLACE_NO_SYNC ? FILE_NO_SYNC : 0), e);
+			 (r->flags & REPLACE_NO_SYNC ? FILE_NO_SYNC : FILE_EAGER), e);
 }
 
 int replace_open(struct replace **out, const char *path, unsigned flags, struct qimg_error *e)

@@ -184,6 +184,29 @@ static void interrupted(const char *engine, unsigned flags)
 	file_close(f);
 }
 
+/* A file that is written in large parts and synced at the end. */
+static void eager(const char *engine)
+{
+	struct ioq_req r = { .op = IOQ_WRITE, .buf = large, .len = sizeof(large) };
+	struct ioq *q = NULL;
+	unsigned i, bad = 0;
+
+	if (ioq_new(&q, engine, 8, &e) ||
+	    file_open(&r.file, "eager", FILE_WRITE | FILE_CREATE | FILE_EAGER, &e)) {
+		skip("%s: %s", engine, e.msg);
+		return;
+	}
+	for (i = 0; i < 8; i++, r.off += r.len) {
+		bad += r.file->unsynced != i * r.len;
+		bad += !!ioq_run(q, &r, &e);
+	}
+	ok(!bad && r.file->unsynced == 0, "%s: after 32 MiB the kernel was told to start", engine);
+	is_u64(there_and_back(q, r.file, 3), MANY, "which changes nothing else");
+	ioq_free(q);
+	file_close(r.file);
+	unlink("eager");
+}
+
 static bool forbid(unsigned number, int code)
 {
 	struct sock_filter filter[] = {
@@ -275,6 +298,8 @@ int main(void)
 		limited(engines[i], FILE_DIRECT);
 		interrupted(engines[i], 0);
 		interrupted(engines[i], FILE_DIRECT);
+		if (i)
+			eager(engines[i]);
 	}
 	if (!small)
 		skip("no tmpfs here");
