@@ -200,18 +200,7 @@ static int progress_open(const struct args *a, struct qimg_progress *p)
 
 	*p = (struct qimg_progress){ .report = ui_progress_report, .phase = ui_progress_phase,
 				     .note = ui_progress_note };
-	if (form)
-		return jsonprogress_open(form, p);
-	ui_progress_start(args_has(a, 'p') && !args_has(a, 'q'));
-	return 0;
-}
-
-static void progress_end(const struct args *a, const char *error)
-{
-	if (args_text(a, 'p'))
-		jsonprogress_end(error);
-	else
-		ui_progress_end(!error);
+	return form ? jsonprogress_open(form, p) : 0;
 }
 
 static void set_numbers(const struct args *a, struct qimg_convert *c)
@@ -244,19 +233,17 @@ static int set_target(const struct args *a, struct qimg_convert *c, struct qimg_
 	return *open_opts ? 0 : -1;
 }
 
-static int convert_opened(const struct args *a, struct qimg_opts *opts, struct qimg_convert *c,
-			  struct qimg_progress *progress)
+static int convert_opened(const struct args *a, struct qimg_opts *opts, struct qimg_convert *c)
 {
 	struct qimg_error e;
 	int ret;
 
 	if (args_has(a, LIKE_SOURCE) && likesource_add(c->sources[0], c->target_format, opts))
 		return -1;
-	if (progress_open(a, progress))
-		return -1;
-	progress->cancel = ui_cancel_flag();
+	ui_progress_start(args_has(a, 'p') && !args_text(a, 'p') && !args_has(a, 'q'));
 	ret = qimg_convert(c, &e);
-	progress_end(a, ret ? e.msg : NULL);
+	ui_progress_end(!ret);
+	jsonprogress_end(ret ? e.msg : NULL);
 	if (ret) {
 		ui_error("%s", e.msg);
 		if (c->target)
@@ -275,10 +262,11 @@ static int convert(const struct args *a, struct qimg_opts *opts, struct qimg_ima
 	int ret = -1;
 
 	qimg_convert_init(&c);
-	if (open_cache(cache ? cache : "unsafe", &c.target_flags) || set_target(a, &c, &open_opts))
-		return -1;
+	if (open_cache(cache ? cache : "unsafe", &c.target_flags) || progress_open(a, &progress) ||
+	    set_target(a, &c, &open_opts))
+		goto out;
 	/* From here on there may be something to clean up: signals only set the flag. */
-	ui_cancel_flag();
+	progress.cancel = ui_cancel_flag();
 	if (!open_sources(a, sources, &count)) {
 		c.sources = sources;
 		c.source_count = count;
@@ -286,10 +274,13 @@ static int convert(const struct args *a, struct qimg_opts *opts, struct qimg_ima
 		c.progress = &progress;
 		c.flags = convert_flags(a);
 		set_numbers(a, &c);
-		ret = convert_opened(a, opts, &c, &progress);
+		ret = convert_opened(a, opts, &c);
 	}
 	if (close_all(sources, count))
 		ret = -1;
+out:
+	/* Where nothing has said how it ended, it ended before it began. */
+	jsonprogress_end("The images could not be opened");
 	qimg_opts_free(open_opts);
 	return ret;
 }

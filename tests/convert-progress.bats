@@ -56,6 +56,9 @@ END
 	mount_fs tmpfs 4M small
 	fails qimg convert --progress=json -f raw -O raw in.raw small/out.raw
 	python3 judge.py "$BATS_TEST_TMPDIR/stdout" failed
+	fails qimg convert --progress=json -f raw -O raw nothing.raw out.raw
+	equal "$(wc -l <"$BATS_TEST_TMPDIR/stdout")" 1
+	python3 judge.py "$BATS_TEST_TMPDIR/stdout" failed
 }
 
 @test '--progress: wrong forms and descriptors' {

@@ -179,6 +179,11 @@ bool file_writable(const struct file *f)
 	return f->flags & FILE_WRITE;
 }
 
+void file_set_eager(struct file *f)
+{
+	f->flags |= FILE_EAGER;
+}
+
 uint64_t file_size(const struct file *f)
 {
 	return f->size;

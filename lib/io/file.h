@@ -33,6 +33,7 @@ const char *file_path(const struct file *f);
 int file_fd(const struct file *f);	/* for lib/io only */
 bool file_is_device(const struct file *f);
 bool file_writable(const struct file *f);
+void file_set_eager(struct file *f);	/* sets FILE_EAGER */
 /*
  * The length in bytes (a device: its size). Follows what this process does to the file; other
  * processes' changes are noticed by file_refresh.

@@ -347,6 +347,9 @@ static void advance_fallocate(struct ioq *q, struct ioq_io *io, ssize_t result)
 		start_call(q, io, 0);
 	} else {
 		file_changed(io->req->file, io->off, io->len);
+		if (io->req->op == IOQ_ZERO)
+			io->req->file->zeroed_by |= 1U << (io->mode & FALLOC_FL_PUNCH_HOLE ?
+							   SPARSE_PUNCH : SPARSE_ZERO_RANGE);
 		ioq_finish(q, io);
 	}
 }

@@ -193,7 +193,15 @@ static int open_new(struct target *t, const struct qimg_convert *c, struct qimg_
 int target_open(struct target *t, const struct qimg_convert *c, uint64_t size,
 		struct qimg_error *e)
 {
-	return t->creation ? open_new(t, c, e) : open_existing(t, c, size, e);
+	if ((t->creation ? open_new(t, c, e) : open_existing(t, c, size, e)) < 0)
+		return -1;
+	if (c->flags & QIMG_CONVERT_NO_SYNC)
+		return 0;
+	/* The sync at the end is not to have all of it left to do. */
+	file_set_eager(t->img->file);
+	if (t->img->data_file)
+		file_set_eager(t->img->data_file);
+	return 0;
 }
 
 int target_finish(struct target *t, struct qimg_error *e)
