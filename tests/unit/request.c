@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * lib/image/request: many requests in flight over qcow2 images and chains of them, with caches of few
- * slices, against an array in memory. Requests in flight never overlap in bytes unless both only read, but
- * share clusters and tables all the time. Some are given up, and some are in flight at the end.
+ * slices, against an array in memory. Requests in flight share clusters and tables all the time; some
+ * overlap, and then nothing is known of the bytes that they are for, but all about those of others. Some are
+ * given up, and some are in flight at the end.
  *
  *	request [SEED]
  */
@@ -31,6 +32,7 @@ struct slot {
 	struct qimg_io io;
 	struct world *w;
 	bool busy, gives_up;
+	bool mixed;			/* overlaps with another one: nothing is known of the result */
 	uint8_t buf[LONGEST];
 };
 
@@ -116,8 +118,10 @@ static void completed(struct qimg_io *io)
 	if (io->code && !(io->code == ECANCELED && s->gives_up) && !(io->code == EIO && w->fails))
 		fault(w, "a %s at %" PRIu64 "+%" PRIu64 " failed: %s", kinds[io->op], io->off, io->len,
 		      io->error.msg);
-	else if (io->op == QIMG_IO_READ && !io->code)
+	else if (io->op == QIMG_IO_READ && !io->code && !s->mixed)
 		check_read(w, io->off, s->buf, io->len);
+	else if (s->mixed && io->op != QIMG_IO_READ)
+		memset(w->unsure + io->off, ANYTHING, io->len);
 	else if (io->op != QIMG_IO_READ && io->op != QIMG_IO_FLUSH)
 		changed(w, io, plain ? s->buf : NULL, !io->code && io->op != QIMG_IO_DISCARD);
 	if (!w->closing && rnd(w, 3))
@@ -126,19 +130,22 @@ static void completed(struct qimg_io *io)
 
 /* ---- making requests ---- */
 
-static bool clashes(const struct world *w, const struct qimg_io *io)
+/* mark: what they overlap with is mixed with them. */
+static bool clashes(struct world *w, const struct qimg_io *io, bool mark)
 {
-	if (io->op == QIMG_IO_FLUSH)
-		return false;
-	for (unsigned i = 0; i < w->depth; i++) {
-		const struct slot *s = &w->slot[i];
+	bool any = false;
 
-		if (s->busy && s->io.op != QIMG_IO_FLUSH && s->io.off < io->off + io->len &&
-		    io->off < s->io.off + s->io.len &&
-		    (s->io.op != QIMG_IO_READ || io->op != QIMG_IO_READ))
-			return true;
+	for (unsigned i = 0; i < w->depth && io->op != QIMG_IO_FLUSH; i++) {
+		struct slot *s = &w->slot[i];
+
+		if (!s->busy || s->io.op == QIMG_IO_FLUSH || s->io.off >= io->off + io->len ||
+		    io->off >= s->io.off + s->io.len ||
+		    (s->io.op == QIMG_IO_READ && io->op == QIMG_IO_READ))
+			continue;
+		any = true;
+		s->mixed = s->mixed || mark;
 	}
-	return false;
+	return any;
 }
 
 static bool is_unsure(const struct world *w, const struct qimg_io *io)
@@ -178,13 +185,16 @@ static void submit_one(struct world *w, struct slot *s)
 {
 	struct qimg_io *io = &s->io;
 
+	bool mix = rnd(w, 6) == 0;
+
 	for (unsigned tries = 0; tries < 20; tries++) {
 		choose(w, s);
-		if (!clashes(w, io) && (io->op != QIMG_IO_DISCARD || !is_unsure(w, io)))
+		if ((mix || !clashes(w, io, false)) && (io->op != QIMG_IO_DISCARD || !is_unsure(w, io)))
 			break;
 		io->len = 0;
 		io->op = QIMG_IO_FLUSH;
 	}
+	s->mixed = clashes(w, io, true);
 	s->gives_up = false;
 	s->busy = true;
 	s->w = w;
