@@ -52,6 +52,7 @@ struct world {
 	unsigned depth, in_flight, completed;
 	bool closing;
 	bool fails;			/* reads of the host may fail */
+	bool churns;
 	const char *aio;
 	const char *fault;
 	char what[300];
@@ -162,10 +163,14 @@ static void choose(struct world *w, struct slot *s)
 					       QIMG_IO_WRITE, QIMG_IO_WRITE, QIMG_IO_WRITE, QIMG_IO_WRITE,
 					       QIMG_IO_WRITE_COMPRESSED, QIMG_IO_ZERO, QIMG_IO_DISCARD,
 					       QIMG_IO_FLUSH };
+	/* Places are given up and given out again all the time. */
+	static const enum qimg_io_op churn[] = { QIMG_IO_READ, QIMG_IO_READ, QIMG_IO_WRITE, QIMG_IO_WRITE,
+						 QIMG_IO_WRITE, QIMG_IO_WRITE_COMPRESSED, QIMG_IO_DISCARD,
+						 QIMG_IO_DISCARD, QIMG_IO_FLUSH, QIMG_IO_FLUSH };
 	struct qimg_io *io = &s->io;
 	uint64_t c = w->cluster;
 
-	io->op = ops[rnd(w, ARRAY_SIZE(ops))];
+	io->op = w->churns ? churn[rnd(w, ARRAY_SIZE(churn))] : ops[rnd(w, ARRAY_SIZE(ops))];
 	io->flags = io->op == QIMG_IO_ZERO && rnd(w, 2) ? QIMG_ZERO_UNMAP : 0;
 	io->off = rnd(w, w->size);
 	io->len = 1 + rnd(w, rnd(w, 3) ? 2 * c : LONGEST);
@@ -187,11 +192,11 @@ static void submit_one(struct world *w, struct slot *s)
 {
 	struct qimg_io *io = &s->io;
 
-	bool mix = rnd(w, 6) == 0;
+	bool mix = rnd(w, w->churns ? 2 : 6) == 0;
 
 	for (unsigned tries = 0; tries < 20; tries++) {
 		choose(w, s);
-		if ((mix || !clashes(w, io, false)) && (io->op != QIMG_IO_DISCARD || !is_unsure(w, io)))
+		if ((mix || !clashes(w, io, false)) && (io->op != QIMG_IO_DISCARD || w->churns || !is_unsure(w, io)))
 			break;
 		io->len = 0;
 		io->op = QIMG_IO_FLUSH;
@@ -412,6 +417,7 @@ static int fail_some(void *ctx, struct file *f, enum file_op op, uint64_t off, c
 
 struct plan {
 	const char *aio;
+	bool churns;
 	unsigned fails;
 	unsigned layers, depth, flags, rounds;
 	const char *options;
@@ -429,6 +435,7 @@ static const char *run_world(struct world *w, const struct plan *p)
 	w->depth = p->depth;
 	w->aio = p->aio;
 	w->fails = p->fails;
+	w->churns = p->churns;
 	if (!make_chain(w, p->layers, p->options))
 		return "the images cannot be made";
 	for (unsigned session = 0; session < 3 && !w->fault; session++) {
@@ -589,7 +596,7 @@ static unsigned naps, transfers;
 static void nap(void)
 {
 	if (naps && __atomic_add_fetch(&transfers, 1, __ATOMIC_RELAXED) % naps == 0)
-		usleep(4000);
+		usleep(8000);
 }
 
 ssize_t pread(int fd, void *buf, size_t n, off_t off)
@@ -616,7 +623,7 @@ ssize_t preadv2(int fd, const struct iovec *v, int count, off_t off, int flags)
 static void test_order(void)
 {
 	for (unsigned i = 0; i < 4; i++) {
-		struct plan p = { .aio = "threads", .rounds = 200, .depth = 48, .layers = 1 + (i & 1),
+		struct plan p = { .aio = "threads", .rounds = 200, .depth = 48, .layers = 1 + (i & 1), .churns = true,
 				  .flags = QIMG_OPEN_NO_FLUSH | QIMG_OPEN_UNMAP };
 
 		naps = 5 + 3 * i;
