@@ -201,6 +201,39 @@ static void test_reproducible(enum codec c, const char *name)
 	codec_free(ctx);
 }
 
+/* Nor may the place in memory where a worker keeps its context. */
+static void test_addresses(void)
+{
+	enum { CONTEXTS = 48, SMALL = 4096 };
+	struct codec_ctx *ctx[CONTEXTS];
+	void *gap[CONTEXTS];
+	unsigned differ = 0;
+
+	for (unsigned i = 0; i < CONTEXTS; i++) {
+		gap[i] = malloc(1 + i * 5000);
+		ctx[i] = codec_new(&e);
+	}
+	for (unsigned c = 1; c < 1024; c += 3) {
+		size_t n = SMALL - 1;
+
+		for (unsigned i = 0; i < SMALL; i++)
+			plain[i] = c * i >> 7;
+		if (codec_ctx_deflate(ctx[0], CODEC_ZLIB, 0, plain, SMALL, packed, &n, &e) != 0)
+			continue;
+		for (unsigned i = 1; i < CONTEXTS; i++) {
+			size_t m = SMALL - 1;
+
+			differ += codec_ctx_deflate(ctx[i], CODEC_ZLIB, 0, plain, SMALL, second, &m, &e) != 0 ||
+				  n != m || memcmp(packed, second, n);
+		}
+	}
+	is_u64(differ, 0, "deflate: all contexts make the same of a cluster");
+	for (unsigned i = 0; i < CONTEXTS; i++) {
+		codec_free(ctx[i]);
+		free(gap[i]);
+	}
+}
+
 static void test_levels(void)
 {
 	size_t sizes[4], n;
@@ -232,6 +265,7 @@ int main(void)
 	test_foreign_streams();
 	test_reproducible(CODEC_ZLIB, "deflate");
 	test_reproducible(CODEC_ZSTD, "zstd");
+	test_addresses();
 	test_levels();
 	ok(codec_inflate((enum codec)9, packed, 10, got, 10, &e) < 0, "an unknown codec is an error");
 	return done_testing();
