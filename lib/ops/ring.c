@@ -75,6 +75,11 @@ int ring_open(struct ring *r, const struct copy *c, struct qimg_error *e)
 	};
 	/* Without clusters there is nothing whose place depends on the order. */
 	r->ordered = !c->any_order && c->target->cluster_size;
+	/*
+	 * Writes through the page cache to one file exclude each other: more than one at a time would only
+	 * spin, and take the CPU from those who read.
+	 */
+	r->writers = c->compress || c->target->flags & QIMG_OPEN_DIRECT ? r->budget.pieces : 1;
 	r->pieces = mem_array(r->budget.pieces, sizeof(*r->pieces), e);
 	if (!r->pieces)
 		return -1;
@@ -187,17 +192,26 @@ void ring_report(struct ring *r)
 	r->reported = r->done;
 }
 
+static bool may_write(const struct ring *r, const struct piece *p)
+{
+	unsigned others = 0;
+
+	if (r->failed || (p->state != PIECE_READY && p->state != PIECE_WRITE))
+		return false;
+	for (unsigned i = 0; i < r->budget.pieces; i++)
+		others += &r->pieces[i] != p && r->pieces[i].state == PIECE_WRITE;
+	return others < r->writers;
+}
+
 void ring_submit(struct ring *r)
 {
 	struct piece *p;
 
 	do {
-		for (unsigned i = 0; i < r->budget.pieces && !r->ordered; i++) {
-			p = &r->pieces[i];
-			if (!r->failed && (p->state == PIECE_READY || p->state == PIECE_WRITE))
-				piece_submit(p);
-		}
-		while (r->ordered && !r->failed && (p = next_in_order(r)) && piece_submit(p))
+		for (unsigned i = 0; i < r->budget.pieces && !r->ordered; i++)
+			if (may_write(r, &r->pieces[i]))
+				piece_submit(&r->pieces[i]);
+		while (r->ordered && (p = next_in_order(r)) && may_write(r, p) && piece_submit(p))
 			r->turn++;
 		/* Who waited for the others to be through goes on. */
 	} while (settle(r) && r->active);
