@@ -88,6 +88,7 @@ bool program_open(struct program *p, struct qimg_error *e)
 	struct qimg_opts *o = choose_options(p);
 	bool good = qimg_open(&p->img, p->path, "qcow2", o, flags, e) == 0;
 
+	p->since_open = 0;
 	qimg_opts_free(o);
 	return good;
 }
@@ -265,6 +266,9 @@ static enum op choose_op(struct program *p)
 {
 	unsigned dice = random_below(&p->seed, 100);
 
+	/* A zero as the first change and nothing after it: what a flush could forget. */
+	if (p->since_open < 2 && random_chance(&p->seed, 40))
+		return p->since_open ? OP_FLUSH : OP_ZERO;
 	if (dice < 10)
 		return OP_FLUSH;
 	if (dice < 13)
@@ -293,7 +297,7 @@ bool program_step(struct program *p, struct qimg_error *e)
 	guest_op(&p->guest);
 	p->ran++;
 	snprintf(p->last, sizeof(p->last), "%s 0x%" PRIx64 " +0x%" PRIx64, name[op], off, len);
-	p->flushed = op == OP_FLUSH || op == OP_REOPEN;
+	p->since_open++;
 	switch (op) {
 	case OP_FLUSH:
 		return op_flush(p, e);

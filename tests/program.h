@@ -24,7 +24,7 @@ struct program {
 	uint64_t stamp;			/* of the next write */
 	unsigned ran;			/* operations so far */
 	char last[80];			/* what the last of them was */
-	bool flushed;			/* since the last change */
+	unsigned since_open;		/* operations */
 };
 
 /* Makes dir with a new image of that kind in it. */
