@@ -23,6 +23,7 @@
 #include "io/file.h"
 #include "io/loop.h"
 #include "../qcheck.h"
+#include "request_image.h"
 #include "scratch.h"
 #include "tap.h"
 
@@ -272,54 +273,6 @@ static void drain(struct world *w, bool by_fd)
 
 /* ---- images ---- */
 
-static bool create(const char *name, const char *backing, uint64_t size, uint32_t cluster,
-		   const char *more)
-{
-	struct qimg_opts *o = qimg_opts_new();
-	struct qimg_creation *c = NULL;
-	struct qimg_error e = { 0 };
-	char n[40];
-	bool good;
-
-	snprintf(n, sizeof(n), "%" PRIu64, size);
-	qimg_opts_set(o, "size", n, &e);
-	snprintf(n, sizeof(n), "%u", cluster);
-	qimg_opts_set(o, "cluster_size", n, &e);
-	if (more)
-		qimg_opts_parse(o, more, &e);
-	if (backing) {
-		qimg_opts_set(o, "backing_file", backing, &e);
-		qimg_opts_set(o, "backing_fmt", "qcow2", &e);
-	}
-	good = qimg_create_prepare(&c, name, "qcow2", o, QIMG_CREATE_NO_SYNC, &e) == 0 &&
-	       qimg_create_run(c, NULL, &e) == 0;
-	qimg_create_free(c);
-	qimg_opts_free(o);
-	if (!good)
-		diag("%s: %s", name, e.msg);
-	return good;
-}
-
-/* Two slices of each table, also of the images below. */
-static struct qimg_image *open_image(const char *name, bool backing, const char *aio, unsigned flags,
-				     struct qimg_error *e)
-{
-	struct qimg_opts *o = qimg_opts_new();
-	struct qimg_image *img = NULL;
-
-	qimg_opts_parse(o, "l2-cache-entry-size=512,l2-cache-size=1024,refcount-cache-size=8192", e);
-	if (backing)
-		qimg_opts_parse(o, "backing.l2-cache-entry-size=512,backing.l2-cache-size=1024", e);
-	if (aio)
-		qimg_opts_set(o, "aio", aio, e);
-	if (aio && !strcmp(aio, "native"))
-		flags |= QIMG_OPEN_DIRECT;
-	if (qimg_open(&img, name, "qcow2", o, flags, e) < 0)
-		img = NULL;
-	qimg_opts_free(o);
-	return img;
-}
-
 /* A chain below w->name, with data in each layer that the one above does not wholly cover. */
 static bool make_chain(struct world *w, unsigned layers, const char *more)
 {
@@ -555,38 +508,6 @@ static void count_done(struct qimg_io *io)
 	++*(unsigned *)io->user;
 }
 
-static void test_errors(void)
-{
-	struct qimg_error e;
-	struct qimg_image *img;
-	unsigned done = 0;
-	uint8_t buf[512];
-	struct qimg_io io = { .op = QIMG_IO_READ, .off = 1 << 20, .len = 512, .buf = buf,
-			      .done = count_done, .user = &done };
-
-	create("errors", NULL, 1 << 20, 65536, NULL);
-	img = open_image("errors", false, NULL, 0, &e);
-	qimg_submit(img, &io);
-	is_u64(done, 0, "a failure does not arrive in qimg_submit");
-	is_u64(qimg_poll(img, true), 0, "it arrives in qimg_poll");
-	ok(done == 1 && io.code == EINVAL && io.error.code == EINVAL && strstr(io.error.msg, "beyond"),
-	   "with its code and message");
-	io.op = QIMG_IO_WRITE;
-	io.off = 0;
-	qimg_submit(img, &io);
-	qimg_poll(img, true);
-	ok(done == 2 && io.code == EROFS, "writing to what is open for reading");
-	io.op = QIMG_IO_READ;
-	qimg_submit(img, &io);
-	ok(done == 2 && request_count(img) == 1, "what needs no I/O does not arrive in qimg_submit either");
-	qimg_cancel(img, &io);
-	qimg_poll(img, true);
-	ok(done == 3 && (io.code == 0 || io.code == ECANCELED), "given up too late, or not");
-	qimg_cancel(img, &io);
-	is_u64(qimg_poll(img, true), 0, "with nothing in flight qimg_poll does not block");
-	qimg_close(img, &e);
-}
-
 /*
  * Some transfers take much longer than others: for the whole program, with an engine that has threads.
  * Only so is a place that was given up too early written to by somebody else in between.
@@ -630,49 +551,6 @@ static void test_order(void)
 		test_plan(&p, 90 + i, ", transfers that take their time");
 	}
 	naps = 0;
-}
-
-/* Space that a flush may bring: the write is tried once more, and then no more. */
-static unsigned no_space, refused;
-
-static int refuse_some(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf,
-		       uint64_t len)
-{
-	(void)ctx;
-	(void)off;
-	(void)buf;
-	if (op != FILE_OP_WRITE || !no_space || len < 65536 || !strstr(file_path(f), "space"))
-		return 0;
-	no_space--;
-	refused++;
-	return ENOSPC;
-}
-
-static void test_no_space(void)
-{
-	static const struct file_hook hook = { .call = refuse_some };
-	static uint8_t buf[4 << 16], back[4 << 16];
-	struct qimg_error e = { 0 };
-	struct qimg_image *img;
-
-	create("space", NULL, 1 << 20, 65536, NULL);
-	img = open_image("space", false, NULL, QIMG_OPEN_WRITE, &e);
-	file_set_hook(&hook);
-	memset(buf, 0x77, sizeof(buf));
-	no_space = 1;
-	ok(qimg_write(img, 0, buf, sizeof(buf), &e) == 0 && refused == 1, "a write is tried again: %s", e.msg);
-	ok(qimg_read(img, 0, back, sizeof(buf), &e) == 0 && !memcmp(buf, back, sizeof(buf)), "and is there");
-	memset(buf, 0x78, sizeof(buf));
-	no_space = 1;
-	ok(qimg_write(img, 0, buf, sizeof(buf), &e) == 0 && refused == 2, "also in place");
-	ok(qimg_read(img, 0, back, sizeof(buf), &e) == 0 && !memcmp(buf, back, sizeof(buf)), "and is there");
-	no_space = 100;
-	ok(qimg_write(img, 1 << 19, buf, sizeof(buf), &e) < 0 && e.code == ENOSPC, "but not for ever");
-	is_u64(refused, 4, "once more and not oftener");
-	no_space = 0;
-	ok(qimg_read(img, 1 << 19, back, sizeof(buf), &e) == 0 && !back[0] &&
-	   !memcmp(back, back + 1, sizeof(buf) - 1), "what failed has left nothing");
-	ok(qimg_close(img, &e) == 0, "it closes");
 }
 
 /* The layout is that of the order of submission, whatever each request has to wait for. */
@@ -755,7 +633,6 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		first_seed = strtoull(argv[1], NULL, 0);
 	scratch_enter();
-	test_errors();
 	for (unsigned i = 0; i < ARRAY_SIZE(engines); i++) {
 		struct plan p = { .aio = engines[i], .rounds = 120 };
 
@@ -783,7 +660,6 @@ int main(int argc, char **argv)
 
 		test_plan(&p, 80 + d, ", with failing reads");
 	}
-	test_no_space();
 	file_set_hook(NULL);
 	if (works("threads")) {
 		test_order();
