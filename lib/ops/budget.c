@@ -13,7 +13,7 @@
 #include "ops/copy.h"
 
 #define LIMIT (48 * MIB)		/* of 64 MiB, the rest being caches and the program itself */
-#define PLAIN_PIECE (1 * MIB)		/* read and written at once */
+#define PLAIN_PIECE (512 * KIB)		/* read and written at once */
 #define PACKED_PIECE (256 * KIB)	/* deflated by one worker: small, so that all end together */
 
 enum { PIECES = 8, MORE_PIECES = 4 };
