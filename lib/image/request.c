@@ -51,7 +51,7 @@ static void add_ended(struct requests *rs, struct qimg_io *io, int rc)
 	io->error.code = io->code;
 	io->request = NULL;
 	*rs->ended_last = io;
-	rs->ended_last = (struct qimg_io **)&io->request;
+	rs->ended_last = &io->request;
 	deliver_later(rs);
 }
 

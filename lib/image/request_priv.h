@@ -43,7 +43,7 @@ struct requests {
 	struct request *turn_first, *turn_last;	/* waiting for their turn, oldest first */
 	struct loop_task kick, deliver;
 	bool kicked, delivering;	/* the tasks are with the loop */
-	struct qimg_io *ended, **ended_last;	/* linked by ->request */
+	void *ended, **ended_last;	/* requests that are over, linked by ->request */
 	struct inflated *inflated;	/* packed.c */
 };
 

@@ -154,13 +154,13 @@ static int take(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *host, 
 	uint64_t cluster;
 	int ret = find(q, least, want, &cluster, got, w, e);
 
-	if (ret == MAP_WAIT)
-		return MAP_WAIT;
+	if (ret > 0)	/* MAP_WAIT */
+		return ret;
 	if (ret < 0) {
 		/* What waits to be released may be what is missing. */
 		if (e->code != ENOSPC || !(q->pending.count || q->settled.count))
 			return -1;
-		if (flush_all(q, e) < 0 || find(q, least, want, &cluster, got, NULL, e) < 0)
+		if (flush_all(q, e) < 0 || find(q, least, want, &cluster, got, NULL, e) != 0)
 			return -1;
 	}
 	if (alloc_check_overlap(q, cluster, *got, e) < 0)

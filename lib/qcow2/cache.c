@@ -290,6 +290,7 @@ static int start_load(struct cache *c, uint64_t off, struct wait *w, struct qimg
 static int finish_load(struct cache *c, struct load *l, struct slice **out, struct wait *w,
 		       struct qimg_error *e)
 {
+	uint64_t off = l->off;
 	struct slice *s;
 	uint8_t *buf;
 
@@ -297,6 +298,12 @@ static int finish_load(struct cache *c, struct load *l, struct slice **out, stru
 		w->op = WAIT_TURN;
 		return MAP_WAIT;
 	}
+	if (l->state == LOAD_FAILED && w->priv != l) {
+		/* Whoever asked for it is gone, or has not come yet: this one makes a try of its own. */
+		forget_load(c, l);
+		return start_load(c, off, w, e);
+	}
+	w->priv = NULL;
 	if (l->state == LOAD_FAILED) {
 		error_errno(e, l->code, "Reading metadata of '%s' at 0x%" PRIx64, file_path(c->file),
 			    l->off);
@@ -313,7 +320,7 @@ static int finish_load(struct cache *c, struct load *l, struct slice **out, stru
 	buf = s->data;
 	s->data = l->buf;
 	l->buf = buf;
-	insert(c, s, l->off);
+	insert(c, s, off);
 	s->pins = 1;
 	forget_load(c, l);
 	*out = s;

@@ -48,7 +48,7 @@ const struct cache_stats *cache_stats(const struct cache *c);
 
 /*
  * The slice at off (aligned), read if it is not here, pinned until cache_put. With w the read is left to
- * the caller: MAP_WAIT (image/driver.h). A load that fails is reported once, and forgotten.
+ * the caller: MAP_WAIT (image/driver.h). A load that fails is reported to the caller it was left to.
  */
 int cache_get(struct cache *c, uint64_t off, struct slice **s, struct wait *w, struct qimg_error *e);
 bool cache_has(struct cache *c, uint64_t off);

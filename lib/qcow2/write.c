@@ -192,7 +192,7 @@ int qcow2_begin(struct qimg_image *img, uint64_t off, uint64_t len, struct wmap 
 	if (write_prepare(q, e) < 0)
 		return -1;
 	ret = table_find(q, off, &c, w, e);
-	if (ret < 0 || ret == MAP_WAIT)
+	if (ret != 0 && ret != TABLE_NONE)
 		return ret;
 	if (ret == 0 && find_run(q, &c, table_is_own(q, off), off, off + len, &r, e) < 0) {
 		ret = -1;
