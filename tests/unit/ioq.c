@@ -33,6 +33,7 @@ struct play {
 	uint64_t seed, size;
 	struct file *f;
 	struct ioq *q;
+	bool whole;		/* offsets and lengths are of whole blocks */
 	unsigned bad, failed, count, flying, stuck;
 	struct one {
 		struct ioq_req req;
@@ -147,7 +148,7 @@ static bool clashes(struct play *p, enum ioq_op op, uint64_t off, uint64_t len)
 
 static uint64_t rnd_place(struct play *p, uint64_t *len)
 {
-	uint64_t unit = UINT64_C(1) << (rnd(p, 2) ? 12 : rnd(p, 2) ? 9 : 0), off;
+	uint64_t unit = UINT64_C(1) << (p->whole || rnd(p, 2) ? 12 : rnd(p, 2) ? 9 : 0), off;
 
 	*len = UINT64_C(1) << rnd(p, 17);
 	*len = rnd(p, 2) ? *len : *len + rnd(p, *len + 1);
@@ -258,6 +259,11 @@ static void random_requests(const char *path, unsigned flags, const char *what)
 	static struct play p = { .seed = 1 };
 	unsigned i, d, round;
 
+	/*
+	 * Parts of blocks go through the page cache, and the kernel answers EIO when a direct transfer
+	 * meets dirty pages of its block at that moment: direct I/O is of whole blocks here.
+	 */
+	p.whole = flags & FILE_DIRECT;
 	for (i = 0; i < ENGINES; i++) {
 		for (d = 0; d < 3; d++) {
 			if (!play_open(&p, path, flags, engines[i], depths[d])) {
