@@ -98,7 +98,6 @@ enum {					/* flags of qimg_open */
 	QIMG_OPEN_UNMAP = 1 << 7,	/* pass discards on to the host ("discard=unmap") */
 	QIMG_OPEN_CHECK = 1 << 8,	/* also open images marked corrupt or dirty for writing */
 	QIMG_OPEN_EXTERNAL = 1 << 9,	/* follow json: and protocol references stored in images */
-	QIMG_OPEN_RESIZE = 1 << 10,	/* raw: take the locks that changing the length needs */
 };
 
 /*

@@ -553,7 +553,7 @@ int main(int argc, char **argv)
 					       { "discard", required_argument, NULL, 'd' },
 					       { "force-share", no_argument, NULL, 'U' },
 					       { NULL, 0, NULL, 0 } };
-	unsigned flags = QIMG_OPEN_WRITE | QIMG_OPEN_UNMAP | QIMG_OPEN_RESIZE, cache_flags = 0;
+	unsigned flags = QIMG_OPEN_WRITE | QIMG_OPEN_UNMAP, cache_flags = 0;
 	static char *cmd[MAX_COMMANDS];
 	const char *format = NULL, *name = NULL;
 	bool image_opts = false, quit = false, failed = false;
@@ -572,7 +572,7 @@ int main(int argc, char **argv)
 		if (c == 'f')
 			format = optarg;
 		else if (c == 'r')
-			flags &= ~(unsigned)(QIMG_OPEN_WRITE | QIMG_OPEN_RESIZE);
+			flags &= ~(unsigned)QIMG_OPEN_WRITE;
 		else if (c == 'U')
 			flags |= QIMG_OPEN_SHARE;
 		else if (c == 'q')
