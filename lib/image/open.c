@@ -178,6 +178,7 @@ int image_open_file(struct qimg_image **img, struct file *f, const char *name, c
 		struct qimg_error ignored;
 
 		finish(*img, &ignored);
+		requests_drain(*img);
 		(*img)->driver->close(*img);
 		(*img)->file = NULL;
 		image_free(*img);
@@ -231,6 +232,7 @@ int qimg_close(struct qimg_image *img, struct qimg_error *e)
 		return 0;
 	requests_drain(img);
 	rc = finish(img, e);
+	requests_drain(img);
 	while (img) {
 		struct qimg_image *below = img->backing;
 

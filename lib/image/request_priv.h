@@ -38,6 +38,7 @@ struct requests {
 	uint64_t delivered;		/* calls of done */
 	unsigned exclusive;		/* of the first */
 	unsigned active;		/* transfers, waits and jobs under way */
+	unsigned background;		/* background.c's under way */
 	unsigned patience;		/* loads in a row for one step, before it blocks */
 	uint64_t seq;
 	struct request *turn_first, *turn_last;	/* waiting for their turn, oldest first */

@@ -57,7 +57,7 @@ struct requests *requests_of(struct qimg_image *img, struct qimg_error *e)
 
 static void drain(struct requests *rs)
 {
-	while (rs->count || rs->kicked || rs->delivering)
+	while (rs->count || rs->kicked || rs->delivering || rs->background)
 		loop_step(rs->loop, true);
 }
 
@@ -123,6 +123,9 @@ static void step(struct requests *rs, bool wait)
 
 	while (rs->count && rs->delivered == before && loop_step(rs->loop, wait))
 		;
+	/* Nobody else looks at what has ended in the background. */
+	if (!rs->count && rs->background)
+		loop_step(rs->loop, false);
 }
 
 unsigned qimg_poll(struct qimg_image *img, bool wait)
