@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/opts.h"
+#include "image/allowance.h"
 #include "io/file.h"
 
 /* A chain needs a descriptor for each image. Where the limit cannot be raised, opening says so. */
@@ -93,6 +94,7 @@ static int open_below(struct qimg_image *top, struct qimg_image *img, struct qim
 		goto out;
 	}
 	img->backing->depth = img->depth + 1;
+	allowance_share(img, img->backing);
 	rc = check_loop(top, img, path, file_identity(img->backing->file), e);
 out:
 	free(path);

@@ -5,6 +5,7 @@
 
 #include "image/driver.h"
 
+struct allowance;
 struct codec_ctx;
 struct loop;
 struct requests;
@@ -60,6 +61,7 @@ struct qimg_image {
 	const char *aio;		/* open option: the engine. NULL: one without threads */
 	struct loop *loop;		/* given by image_set_loop, or NULL */
 	struct requests *requests;	/* shared with the chain, NULL until needed: see requests.c */
+	struct allowance *allowance;	/* for metadata, shared with the chain: see allowance.h */
 	struct qimg_io *failed;		/* submitted when that could not be made */
 };
 

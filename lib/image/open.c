@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/opts.h"
+#include "image/allowance.h"
 #include "image/options.h"
 #include "image/request_priv.h"
 #include "io/file.h"
@@ -49,6 +50,7 @@ void image_free(struct qimg_image *img)
 	free(img->filename);
 	free(img->backing_name);
 	free(img->backing_format);
+	allowance_free(img);
 	free(img);
 }
 
@@ -103,7 +105,7 @@ static int open_with(struct qimg_image **out, struct file *f, const char *name,
 		return -1;
 	img->name = mem_strdup(name, e);
 	img->filename = mem_strdup(filename, e);
-	if (!img->name || !img->filename)
+	if (!img->name || !img->filename || allowance_new(img, e) < 0)
 		goto fail;
 	img->flags = o->flags;
 	img->cow_zero = o->cow_zero;
