@@ -134,6 +134,12 @@ struct driver {
 	int (*resize)(struct qimg_image *img, uint64_t size, const char *preallocation,
 		      struct qimg_error *e);
 
+	/*
+	 * NULL or: time goes by (`now` is in ms); gives back memory that has not been used for long. Returns
+	 * when to be called again, UINT64_MAX: not at all.
+	 */
+	uint64_t (*tick)(struct qimg_image *img, uint64_t now);
+
 	/* Adds to `info`, an object that has the general keys. */
 	int (*info)(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
 	int (*load_snapshot)(struct qimg_image *img, const char *spec, struct qimg_error *e);

@@ -61,6 +61,7 @@ struct qimg_image {
 	const char *aio;		/* open option: the engine. NULL: one without threads */
 	struct loop *loop;		/* given by image_set_loop, or NULL */
 	struct requests *requests;	/* shared with the chain, NULL until needed: see requests.c */
+	uint64_t tick_at;		/* tick.c's */
 	struct allowance *allowance;	/* for metadata, shared with the chain: see allowance.h */
 	struct qimg_io *failed;		/* submitted when that could not be made */
 };
@@ -103,6 +104,10 @@ int image_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent 
  */
 int image_map_chain(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x,
 		    struct wait *w, struct qimg_error *e);
+
+/* Lets the formats of the chain do what it is time for. */
+void image_tick(struct qimg_image *img);
+int image_tick_timeout(struct qimg_image *img);	/* ms until then; -1: never */
 
 /* Forgets what was kept of compressed clusters; to be called before img changes. */
 void packed_forget(struct qimg_image *img);

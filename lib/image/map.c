@@ -104,6 +104,7 @@ int qimg_map(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_ext
 	if (!range_within(off, len, img->size))
 		return error_set(e, EINVAL, "The range 0x%" PRIx64 "+0x%" PRIx64 " reaches beyond the end "
 				 "of '%s'", off, len, img->name);
+	image_tick(img);
 	if (image_map_chain(img, off, len, &run, NULL, e) != 0)
 		return -1;
 	while (run.len < len) {

@@ -42,6 +42,7 @@ struct requests *requests_of(struct qimg_image *img, struct qimg_error *e)
 {
 	struct requests *rs = img->requests;
 
+	image_tick(img);
 	if (rs)
 		return rs;
 	for (struct qimg_image *i = img; i && !rs; i = i->backing)
@@ -139,6 +140,7 @@ unsigned qimg_poll(struct qimg_image *img, bool wait)
 		if (io->done)
 			io->done(io);
 	}
+	image_tick(img);
 	if (img->requests)
 		step(img->requests, wait);
 	return request_count(img);
@@ -156,5 +158,7 @@ int qimg_poll_timeout(struct qimg_image *img)
 {
 	const struct requests *rs = img->requests;
 
-	return img->failed || (rs && (rs->kicked || rs->delivering)) ? 0 : -1;
+	if (img->failed || (rs && (rs->kicked || rs->delivering)))
+		return 0;
+	return image_tick_timeout(img);
 }
