@@ -22,6 +22,7 @@ struct loop {
 	unsigned workers;
 	unsigned ios, jobs;		/* under way */
 	struct loop_task *first, **last;
+	struct ioq_req *held, **held_last;	/* completed while loop_run waited */
 	int epoll, event;		/* for loop_fd; -1: never asked for. event: there are tasks */
 	bool event_set;
 };
@@ -35,6 +36,7 @@ int loop_new(struct loop **l, const char *engine, unsigned depth, unsigned worke
 		return -1;
 	n->workers = workers;
 	n->last = &n->first;
+	n->held_last = &n->held;
 	n->epoll = n->event = -1;
 	if (ioq_new(&n->q, engine, depth, e)) {
 		free(n);
@@ -98,7 +100,7 @@ int loop_job(struct loop *l, struct loop_job *job, struct qimg_error *e)
 
 static void update_event(struct loop *l)
 {
-	bool wanted = l->first;
+	bool wanted = l->first || l->held;
 	eventfd_t n;
 
 	if (l->event < 0 || wanted == l->event_set)
@@ -148,12 +150,28 @@ static void call_job(struct loop *l, struct pool_job *job)
 	lj->done(lj);
 }
 
+static struct ioq_req *take_held(struct loop *l)
+{
+	struct ioq_req *r = l->held;
+
+	l->held = r->next;
+	if (!l->held)
+		l->held_last = &l->held;
+	r->next = NULL;
+	return r;
+}
+
 static unsigned call_completed(struct loop *l)
 {
 	unsigned n = 0, ios = l->ios, jobs = l->jobs;
 	struct pool_job *job;
 	struct ioq_req *r;
 
+	while (ios && l->held) {
+		call_io(l, take_held(l));
+		ios--;
+		n++;
+	}
 	while (jobs && (job = pool_reap(l->pool, false))) {
 		call_job(l, job);
 		jobs--;
@@ -204,6 +222,20 @@ unsigned loop_step(struct loop *l, bool wait)
 	}
 	update_event(l);
 	return n;
+}
+
+void loop_run(struct loop *l, struct loop_io *io)
+{
+	struct ioq_req *r;
+
+	loop_io(l, io);
+	while ((r = ioq_reap(l->q)) != &io->req) {
+		r->next = NULL;
+		*l->held_last = r;
+		l->held_last = &r->next;
+	}
+	update_event(l);
+	call_io(l, r);
 }
 
 bool loop_idle(const struct loop *l)

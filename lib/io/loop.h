@@ -42,6 +42,11 @@ const char *loop_engine(const struct loop *l);
 uint64_t loop_model_now(const struct loop *l);	/* ioq_model_now */
 /* Starts; never fails by itself: a failure arrives with the completion. */
 void loop_io(struct loop *l, struct loop_io *io);
+/*
+ * The same, and returns when it has ended and its done was called, and nothing else's: others that complete
+ * meanwhile are called with the next step.
+ */
+void loop_run(struct loop *l, struct loop_io *io);
 /* -1 with *e when the workers can't be started: the caller may run the job itself. */
 int loop_job(struct loop *l, struct loop_job *job, struct qimg_error *e);
 /* Calls the task with the next step. */
