@@ -138,6 +138,7 @@ int file_adopt(struct file **f, int fd, const char *path, unsigned flags, struct
 		return -1;
 	n->fd = fd;
 	n->flags = flags;
+	n->through = -1;
 	n->path = mem_strdup(path, e);
 	if (!n->path || load(n, e)) {
 		free(n->path);
@@ -154,6 +155,7 @@ void file_close(struct file *f)
 {
 	if (!f)
 		return;
+	direct_close(f);
 	close(f->fd);
 	free(f->path);
 	free(f);
@@ -231,9 +233,9 @@ int file_identify(const char *path, struct file_id *id, struct qimg_error *e)
 /* ---- transfers ---- */
 
 /* After a call that failed: 0 to try again, or the errno value that stands. */
-static int try_again(const struct file *f, short events)
+static int try_again(int fd, short events)
 {
-	struct pollfd p = { .fd = f->fd, .events = events };
+	struct pollfd p = { .fd = fd, .events = events };
 	int code = errno;
 
 	if (code == EAGAIN)
@@ -241,17 +243,17 @@ static int try_again(const struct file *f, short events)
 	return code == EINTR || code == EAGAIN ? 0 : code;
 }
 
-int file_pread(struct file *f, uint64_t off, void *buf, size_t len, size_t *done)
+int file_pread(int fd, uint64_t off, void *buf, size_t len, size_t *done)
 {
 	ssize_t n;
 	int code;
 
 	for (*done = 0; *done < len; *done += (size_t)n) {
-		n = pread(f->fd, (char *)buf + *done, len - *done, (off_t)(off + *done));
+		n = pread(fd, (char *)buf + *done, len - *done, (off_t)(off + *done));
 		if (!n)
 			break;
 		if (n < 0) {
-			code = try_again(f, POLLIN);
+			code = try_again(fd, POLLIN);
 			if (code)
 				return code;
 			n = 0;
@@ -260,17 +262,17 @@ int file_pread(struct file *f, uint64_t off, void *buf, size_t len, size_t *done
 	return 0;
 }
 
-int file_pwrite(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done)
+int file_pwrite(int fd, uint64_t off, const void *buf, size_t len, size_t *done)
 {
 	ssize_t n;
 	int code;
 
 	for (*done = 0; *done < len; *done += (size_t)n) {
-		n = pwrite(f->fd, (const char *)buf + *done, len - *done, (off_t)(off + *done));
+		n = pwrite(fd, (const char *)buf + *done, len - *done, (off_t)(off + *done));
 		if (!n)
 			return EIO;
 		if (n < 0) {
-			code = try_again(f, POLLOUT);
+			code = try_again(fd, POLLOUT);
 			if (code)
 				return code;
 			n = 0;
@@ -300,7 +302,7 @@ int file_read(struct file *f, uint64_t off, void *buf, size_t len, struct qimg_e
 		code = EINVAL;
 	if (!code)
 		code = f->direct_align ? direct_pread(f, off, buf, len, &done) :
-		       file_pread(f, off, buf, len, &done);
+		       file_pread(f->fd, off, buf, len, &done);
 	if (code)
 		return file_failed(f, false, off + done, len - done, code, e);
 	memset((char *)buf + done, 0, len - done);
@@ -332,7 +334,7 @@ void file_grown(struct file *f, uint64_t end)
 int file_put(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done)
 {
 	int code = f->direct_align ? direct_pwrite(f, off, buf, len, done) :
-		   file_pwrite(f, off, buf, len, done);
+		   file_pwrite(f->fd, off, buf, len, done);
 
 	file_changed(f, off, len);
 	if (*done)

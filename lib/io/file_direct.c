@@ -6,16 +6,23 @@
  * A transfer is cut into an unaligned head, an aligned middle and an unaligned tail. The middle goes
  * straight to the caller's memory if that is aligned; all else passes a bounce buffer, and what shares
  * a block with bytes that stay is read, changed and written back. A tail that ends the file may not be
- * padded, since that would make the file longer: it is written through the page cache, which the
- * kernel keeps coherent with direct transfers of other parts.
+ * padded, since that would make the file longer, for ever if the power fails: it is written through
+ * the page cache, by a second descriptor without O_DIRECT.
  *
- * A file that refuses direct transfers although it took the flag falls back to the page cache for good.
+ * A page that becomes dirty while a direct write of something in it is in flight is an error to the
+ * kernel, which the next sync reports. So nothing of the file is in flight while its end is written,
+ * and that leaves no dirty page. The queue sees to it for its requests (ioq_must_wait); the owner of the
+ * file, who can write at any time, waits here for the queue to come to rest.
+ *
+ * A file that refuses direct transfers although it took the flag falls back to the page cache for good,
+ * also when nothing is in flight.
  */
 #include "io/file_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -25,6 +32,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "io/ioq_priv.h"
 
 #define BOUNCE MIB
 
@@ -91,9 +99,15 @@ void direct_enable(struct file *f)
 void direct_disable(struct file *f, const char *why)
 {
 	f->direct_align = 0;
+	f->refused = false;
 	set_direct(f, false);
-	if (!f->shadow)
-		warn("'%s' is used through the page cache: %s", f->path, why);
+	warn("'%s' is used through the page cache: %s", f->path, why);
+}
+
+void direct_close(struct file *f)
+{
+	if (f->through >= 0)
+		close(f->through);
 }
 
 static bool is_direct(const struct file *f, uint64_t off, const void *buf, size_t len)
@@ -102,11 +116,16 @@ static bool is_direct(const struct file *f, uint64_t off, const void *buf, size_
 	       is_aligned((uintptr_t)buf, f->direct_memory);
 }
 
-/* An aligned transfer that was refused as such: go on without O_DIRECT. */
+/* An aligned transfer that was refused as such: go on without O_DIRECT. A helper leaves that to the owner. */
 static bool fell_back(struct file *f, int code)
 {
 	if (code != EINVAL)
 		return false;
+	if (f->shadow) {
+		f->refused = true;
+		return false;
+	}
+	ioq_settle(f);
 	direct_disable(f, "it refuses direct I/O");
 	return true;
 }
@@ -171,25 +190,61 @@ int direct_pread(struct file *f, uint64_t off, void *buf, size_t len, size_t *do
 	if (!code && *done < len && !f->direct_align) {
 		size_t got;
 
-		code = file_pread(f, off + *done, (char *)buf + *done, len - *done, &got);
+		code = file_pread(f->fd, off + *done, (char *)buf + *done, len - *done, &got);
 		*done += got;
 	}
 	return code;
 }
 
-/* The last bytes of a file whose length is no multiple of a block. */
+/* For a descriptor without O_DIRECT on the same file, whatever its name is by now. */
+static int open_through(const struct file *f)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", f->fd);
+	return open(name, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+}
+
+/* To the disk, and out of memory. Systems without the call do it later by themselves. */
+static int push_out(int fd, uint64_t off)
+{
+	if (sync_file_range(fd, (off_t)off, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+			    SYNC_FILE_RANGE_WAIT_AFTER) && errno != ENOSYS)
+		return errno;
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return 0;
+}
+
+/* The last bytes of a file whose length is no multiple of a block. Nothing of it is in flight. */
 static int write_end(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done)
 {
-	int code = set_direct(f, false), back;
+	bool switched = false;
+	int code = 0, fd;
 
 	*done = 0;
+	if (f->through < 0)
+		f->through = open_through(f);
+	fd = f->through;
+	if (fd < 0) {
+		/* There is no /proc, or the file may not be opened any more. */
+		switched = true;
+		fd = f->fd;
+		code = set_direct(f, false);
+	}
 	if (code)
 		return code;
-	code = file_pwrite(f, off, buf, len, done);
-	back = set_direct(f, true);
-	if (back)
-		direct_disable(f, strerror(back));
+	code = file_pwrite(fd, off, buf, len, done);
+	if (!code)
+		code = push_out(fd, round_down(off, f->direct_align));
+	if (switched && set_direct(f, true))
+		f->refused = true;
 	return code;
+}
+
+bool direct_ends(const struct file *f, uint64_t off, uint64_t len)
+{
+	return f->direct_align && !is_aligned(off + len, f->direct_align) &&
+	       round_up(off + len, f->direct_align) > f->size;
 }
 
 /*
@@ -228,7 +283,7 @@ static int write_bounced(struct file *f, uint64_t off, const void *buf, size_t l
 		memset(bounce + n - a + got, 0, a - got);
 	}
 	memcpy(bounce + head, buf, len);
-	code = file_pwrite(f, start, bounce, n, &got);
+	code = file_pwrite(f->fd, start, bounce, n, &got);
 	*done = got > head ? min_u64(got - head, len) : 0;
 	return code;
 }
@@ -240,13 +295,16 @@ int direct_pwrite(struct file *f, uint64_t off, const void *buf, size_t len, siz
 	int code = 0;
 
 	*done = 0;
+	/* What others have in flight may be of the same block. */
+	if (!f->shadow && (f->alone || !is_aligned(off | len, f->direct_align)))
+		ioq_settle(f);
 	while (*done < len && f->direct_align) {
 		const char *from = (const char *)buf + *done;
 		uint64_t at = off + *done;
 		size_t n = round_down(len - *done, f->direct_align), put = 0;
 
 		if (n && is_direct(f, at, from, n)) {
-			code = file_pwrite(f, at, from, n, &put);
+			code = file_pwrite(f->fd, at, from, n, &put);
 		} else {
 			if (!bounce)
 				bounce = mem_buffer(BOUNCE, &e);
@@ -269,7 +327,7 @@ int direct_pwrite(struct file *f, uint64_t off, const void *buf, size_t len, siz
 	if (!code && *done < len) {
 		size_t put;
 
-		code = file_pwrite(f, off + *done, (const char *)buf + *done, len - *done, &put);
+		code = file_pwrite(f->fd, off + *done, (const char *)buf + *done, len - *done, &put);
 		*done += put;
 	}
 	return code;

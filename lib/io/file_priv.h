@@ -31,6 +31,12 @@ struct file {
 	uint64_t unsynced;		/* EAGER: written since the kernel was last told to start */
 	unsigned growing;		/* requests in flight that may make the file longer */
 
+	/* What a queue has in flight. One queue at a time has requests for a file. */
+	struct ioq *queue;		/* valid while flying is not 0 */
+	unsigned flying;
+	bool alone;			/* one that bears no other beside it */
+	bool resting;			/* nothing starts: the owner waits for those in flight */
+
 	/*
 	 * A copy for a call in another thread: it has seen the hook, which said hook_code; warnings
 	 * and what is learned are left to the owner of the file.
@@ -40,6 +46,8 @@ struct file {
 
 	/* O_DIRECT is on when direct_align is not 0: what offsets, lengths, addresses must be. */
 	uint32_t direct_align, direct_memory;
+	bool refused;			/* to be turned off as soon as nothing is in flight */
+	int through;			/* the same file without it, for write_end; -1: not opened yet */
 
 	/* The last answer about holes; empty when cache_end is 0. */
 	uint64_t cache_start, cache_end;
@@ -62,8 +70,8 @@ int file_sync_failed(const struct file *f, struct qimg_error *e);	/* with sync_e
 int file_open_fd(const char *path, int flags, struct qimg_error *e);
 
 /* The transfers themselves, past the checks and the hook. 0, or an errno value; *done: bytes moved. */
-int file_pread(struct file *f, uint64_t off, void *buf, size_t len, size_t *done);
-int file_pwrite(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done);
+int file_pread(int fd, uint64_t off, void *buf, size_t len, size_t *done);
+int file_pwrite(int fd, uint64_t off, const void *buf, size_t len, size_t *done);
 /* Writes in the way the file is open for, and keeps track of it. */
 int file_put(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done);
 
@@ -72,5 +80,8 @@ void direct_enable(struct file *f);
 void direct_disable(struct file *f, const char *why);
 int direct_pread(struct file *f, uint64_t off, void *buf, size_t len, size_t *done);
 int direct_pwrite(struct file *f, uint64_t off, const void *buf, size_t len, size_t *done);
+/* Whether a write or zeroing of that range needs write_end, with which nothing else may be in flight. */
+bool direct_ends(const struct file *f, uint64_t off, uint64_t len);
+void direct_close(struct file *f);
 
 #endif

@@ -50,6 +50,14 @@ void ioq_list_add(struct ioq_list *l, struct ioq_req *r)
 	l->last = &r->next;
 }
 
+void ioq_list_add_first(struct ioq_list *l, struct ioq_req *r)
+{
+	r->next = l->first;
+	if (!l->first)
+		l->last = &r->next;
+	l->first = r;
+}
+
 struct ioq_req *ioq_list_take(struct ioq_list *l)
 {
 	struct ioq_req *r = l->first;
@@ -190,7 +198,8 @@ static void start_held(struct ioq *q)
 /* Sees to it that the descriptor is readable when it has to be. */
 static void update_event(struct ioq *q)
 {
-	bool wanted = q->finished.first || q->put_off;
+	/* What was held back while the owner waited is started by the next call. */
+	bool wanted = q->finished.first || q->put_off || (q->held.first && !q->running);
 	eventfd_t n;
 
 	if (q->event < 0 || wanted == q->event_set)
@@ -247,6 +256,34 @@ static void collect(struct ioq *q, bool wait)
 	start_held(q);
 }
 
+static void move_all(struct ioq_list *to, struct ioq_list *from)
+{
+	struct ioq_req *r;
+
+	while ((r = ioq_list_take(from)))
+		ioq_list_add(to, r);
+}
+
+void ioq_settle(struct file *f)
+{
+	struct ioq *q = f->queue;
+	struct ioq_list ended;
+
+	if (!f->flying)
+		return;
+	ioq_list_init(&ended);
+	f->resting = true;
+	while (f->flying) {
+		/* With something to reap nothing would wait. */
+		move_all(&ended, &q->finished);
+		collect(q, true);
+	}
+	f->resting = false;
+	move_all(&ended, &q->finished);
+	move_all(&q->finished, &ended);
+	update_event(q);
+}
+
 struct ioq_req *ioq_poll(struct ioq *q)
 {
 	struct ioq_req *r;
@@ -265,7 +302,7 @@ struct ioq_req *ioq_reap(struct ioq *q)
 {
 	struct ioq_req *r;
 
-	while (!q->finished.first && q->running)
+	while (!q->finished.first && (q->running || q->held.first))
 		collect(q, true);
 	r = ioq_list_take(&q->finished);
 	update_event(q);

@@ -21,7 +21,7 @@ enum {
 
 struct ioq_req {		/* filled by the caller, who keeps it alive until it is reaped */
 	enum ioq_op op;
-	struct file *file;	/* stays open until then, too */
+	struct file *file;	/* stays open until then, too; in one queue at a time */
 	uint64_t off;
 	void *buf;		/* READ, WRITE */
 	uint64_t len;

@@ -9,7 +9,8 @@
  *
  * A request is loose when it may write more than it changes: a direct write of a part of a block
  * writes back the rest of the block, and setting the length of a file could cut off what others have
- * added. Such requests run while nothing else writes there.
+ * added. Such requests run while nothing else writes there. Writing the end of a direct file, or setting
+ * its length, is done alone: file_direct.c tells why.
  *
  * What is written through the page cache to a file that is EAGER goes on to storage while more is
  * written, so that the sync at the end has little left to wait for.
@@ -48,49 +49,53 @@ static bool sets_length(const struct ioq_req *r)
 	return r->op == IOQ_ZERO && !r->file->device && r->off + r->len > r->file->size;
 }
 
-/* Sets what the request may write, [*from, *to), and returns whether it is loose. */
-static bool span(const struct ioq_req *r, uint64_t *from, uint64_t *to)
+/* Finds out what the request may write, and how it bears others beside it. */
+static void span(const struct ioq_req *r, struct ioq_span *s)
 {
 	struct range outer;
-	bool loose;
 
-	*from = *to = 0;
+	*s = (struct ioq_span){ .from = 0 };
 	/* Those out of range fail without writing. */
 	if (r->op == IOQ_READ || r->op == IOQ_SYNC || !r->len ||
 	    !range_within(r->off, r->len, INT64_MAX))
-		return false;
-	*from = r->off;
-	*to = r->off + r->len;
-	loose = r->op != IOQ_DISCARD && unaligned(r);
-	if (loose) {
+		return;
+	s->from = r->off;
+	s->to = r->off + r->len;
+	if (r->op == IOQ_DISCARD)
+		return;
+	s->loose = unaligned(r);
+	s->alone = direct_ends(r->file, r->off, r->len);
+	if (s->loose) {
 		outer = range_outer(r->off, r->len, r->file->direct_align);
-		*from = outer.start;
-		*to = range_end(&outer);
+		s->from = outer.start;
+		s->to = range_end(&outer);
 	}
 	if (sets_length(r)) {
-		*from = min_u64(*from, r->file->size);
-		*to = UINT64_MAX;
-		loose = true;
+		s->from = min_u64(s->from, r->file->size);
+		s->to = UINT64_MAX;
+		s->loose = true;
+		s->alone = r->file->direct_align;
 	}
-	return loose;
 }
 
 bool ioq_must_wait(const struct ioq *q, const struct ioq_req *r)
 {
-	uint64_t from, to;
-	bool loose = span(r, &from, &to);
+	const struct file *f = r->file;
 	const struct ioq_io *io;
+	struct ioq_span s;
 	unsigned i;
 
-	if (from == to || (!loose && !q->loose))
+	if (f->resting)
+		return true;
+	span(r, &s);
+	if (!s.alone && !q->alone && !f->refused && !s.loose && !q->loose)
 		return false;
 	for (i = 0; i < q->depth; i++) {
 		io = &q->slot[i];
-		if (!io->req || io->req->file != r->file || io->from == io->to)
+		if (!io->req || io->req->file != f)
 			continue;
-		/* Two loose ones might both switch the file between direct and buffered. */
-		if ((loose && io->loose) ||
-		    ((loose || io->loose) && from < io->to && io->from < to))
+		if (s.alone || io->span.alone || f->refused ||
+		    ((s.loose || io->span.loose) && s.from < io->span.to && io->span.from < s.to))
 			return true;
 	}
 	return false;
@@ -98,12 +103,19 @@ bool ioq_must_wait(const struct ioq *q, const struct ioq_req *r)
 
 /* ---- ends ---- */
 
-void ioq_finish(struct ioq *q, struct ioq_io *io)
+/* The request that had it goes elsewhere. */
+static struct ioq_req *free_slot(struct ioq *q, struct ioq_io *io)
 {
 	struct ioq_req *r = io->req;
 
-	if (io->loose)
+	if (io->span.loose)
 		q->loose--;
+	if (io->span.alone)
+		q->alone--;
+	if (io->flying) {
+		r->file->flying--;
+		r->file->alone = false;
+	}
 	if (io->grows)
 		r->file->growing--;
 	if (q->engine->whole)
@@ -112,7 +124,22 @@ void ioq_finish(struct ioq *q, struct ioq_io *io)
 	io->next = q->free;
 	q->free = io;
 	q->running--;
-	ioq_list_add(&q->finished, r);
+	return r;
+}
+
+void ioq_finish(struct ioq *q, struct ioq_io *io)
+{
+	ioq_list_add(&q->finished, free_slot(q, io));
+}
+
+/* The file refuses direct transfers: this starts again when nothing of it is in flight. */
+static void start_again(struct ioq *q, struct ioq_io *io)
+{
+	struct ioq_req *r = free_slot(q, io);
+
+	r->file->refused = r->file->direct_align;
+	r->code = 0;
+	ioq_list_add_first(&q->held, r);
 }
 
 static struct qimg_error *error_of(const struct ioq_req *r, struct qimg_error *own)
@@ -177,8 +204,13 @@ static void end_call(struct ioq *q, struct ioq_io *io, int code)
 
 	f->missing |= io->shadow.missing;
 	f->zeroed_by |= io->shadow.zeroed_by;
-	if (f->direct_align && !io->shadow.direct_align)
-		direct_disable(f, "it refuses direct I/O");
+	if (io->span.alone)
+		f->through = io->shadow.through;
+	if (io->shadow.refused && code) {
+		start_again(q, io);
+		return;
+	}
+	f->refused |= io->shadow.refused;
 	if (r->op != IOQ_READ) {
 		file_changed(f, r->off, r->len);
 		file_grown(f, io->shadow.size);
@@ -312,10 +344,10 @@ static void advance_transfer(struct ioq *q, struct ioq_io *io, ssize_t result)
 	int code = result < 0 ? (int)-result : 0;
 
 	if (code == EINVAL && io->direct) {
-		/* Another one may have noticed, too. */
-		if (r->file->direct_align)
-			direct_disable(r->file, "it refuses direct I/O");
-	} else if (code == EAGAIN) {
+		start_again(q, io);
+		return;
+	}
+	if (code == EAGAIN) {
 		start_call(q, io, 0);
 		return;
 	} else if (code && code != EINTR) {
@@ -471,17 +503,27 @@ void ioq_begin(struct ioq *q, struct ioq_io *io)
 
 	io->done = 0;
 	io->way = IOQ_CALL;
-	io->grows = io->settled = io->direct = io->urge = false;
-	io->loose = span(r, &io->from, &io->to);
-	if (io->loose)
-		q->loose++;
+	io->grows = io->settled = io->direct = io->urge = io->flying = false;
+	if (r->file->refused)
+		direct_disable(r->file, "it refuses direct I/O");
+	span(r, &io->span);
+	q->loose += io->span.loose;
+	q->alone += io->span.alone;
 	if (q->engine->whole) {
 		q->engaged++;
 		q->engine->start(q, io);
-	} else if (in_place(r)) {
+		return;
+	}
+	if (in_place(r)) {
 		ioq_perform(r);
 		ioq_finish(q, io);
-	} else if (r->op == IOQ_READ || r->op == IOQ_WRITE) {
+		return;
+	}
+	io->flying = true;
+	r->file->queue = q;
+	r->file->flying++;
+	r->file->alone = io->span.alone;
+	if (r->op == IOQ_READ || r->op == IOQ_WRITE) {
 		begin_transfer(q, io);
 	} else if (r->op == IOQ_SYNC) {
 		begin_sync(q, io);

@@ -20,6 +20,12 @@ enum ioq_way {
 	IOQ_CALL,		/* anything else, in a helper thread and on a copy of struct file */
 };
 
+struct ioq_span {
+	uint64_t from, to;	/* what it may write */
+	bool loose;		/* this may be more than what it changes: see ioq_must_wait */
+	bool alone;		/* nothing else of the file may be in flight */
+};
+
 struct ioq_io {			/* a request that has been started */
 	struct ioq_req *req;	/* NULL: the slot is free */
 	struct ioq_io *next;	/* of free slots; the engine's while it has the request */
@@ -27,12 +33,12 @@ struct ioq_io {			/* a request that has been started */
 	int mode;		/* FALLOCATE */
 	uint64_t off, len;	/* FALLOCATE */
 	bool direct;		/* TRANSFER: to be done past the page cache */
-	bool loose;		/* may touch more than what it changes: see ioq_must_wait */
+	bool flying;		/* counted in file->flying */
 	bool helped;		/* a helper thread has it, not the engine */
 	bool urge;		/* TRANSFER: tell the kernel to start writing to storage */
 	bool grows;		/* counted in file->growing */
 	bool settled;		/* DATASYNC: done, but others of this file are not */
-	uint64_t from, to;	/* what it may write */
+	struct ioq_span span;
 	size_t done;		/* bytes moved so far */
 	ssize_t result;		/* a helper's: bytes moved, or minus an errno value */
 	uint64_t due;		/* the model's */
@@ -67,6 +73,7 @@ struct ioq_list {
 
 void ioq_list_init(struct ioq_list *l);
 void ioq_list_add(struct ioq_list *l, struct ioq_req *r);
+void ioq_list_add_first(struct ioq_list *l, struct ioq_req *r);
 struct ioq_req *ioq_list_take(struct ioq_list *l);	/* the first one, or NULL */
 
 struct ioq {
@@ -80,6 +87,7 @@ struct ioq {
 	unsigned helping;		/*   with helper threads */
 	unsigned engaged;		/*   with the engine */
 	unsigned loose;			/*   with `loose` set */
+	unsigned alone;			/*   with `alone` set */
 	bool put_off;			/* the engine has some that it has not started */
 	struct pool *helpers;		/* made when first needed */
 	bool no_helpers;		/* there can be none */
@@ -105,6 +113,11 @@ bool ioq_read_cached(struct ioq *q, struct ioq_io *io);
 void ioq_hand_over(struct ioq *q, struct ioq_io *io);
 /* ioq.c: makes the helper threads; false: there can be none. */
 bool ioq_need_helpers(struct ioq *q);
+/*
+ * ioq.c: for the owner of a file who is about to change it without the queue: waits until nothing of the
+ * file is in flight. What ends meanwhile is to be reaped as ever.
+ */
+void ioq_settle(struct file *f);
 /* What is left of a TRANSFER, as one call can move it. */
 size_t ioq_piece(const struct ioq_io *io);
 /* Does what r says, now, with plain system calls, and fills code and error. */

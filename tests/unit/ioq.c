@@ -2,7 +2,9 @@
 /*
  * lib/io/ioq: every engine, with many requests in flight at once, against a model in memory; on file
  * systems and devices, buffered and direct; what the hook sees and fails; syncs that fail; queues in
- * several threads; descriptors.
+ * several threads; descriptors; the ends of direct files.
+ *
+ * An argument is another seed.
  */
 #include "io/ioq.h"
 
@@ -10,13 +12,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/range.h"
-#include "io/file.h"
+#include "io/file_priv.h"
 #include "io/sparse.h"
 #include "scratch.h"
 #include "tap.h"
@@ -33,7 +37,6 @@ struct play {
 	uint64_t seed, size;
 	struct file *f;
 	struct ioq *q;
-	bool whole;		/* offsets and lengths are of whole blocks */
 	unsigned bad, failed, count, flying, stuck;
 	struct one {
 		struct ioq_req req;
@@ -46,6 +49,7 @@ struct play {
 };
 
 static struct qimg_error e;
+static uint64_t first_seed = 1;
 
 static uint64_t rnd(struct play *p, uint64_t below)
 {
@@ -148,7 +152,7 @@ static bool clashes(struct play *p, enum ioq_op op, uint64_t off, uint64_t len)
 
 static uint64_t rnd_place(struct play *p, uint64_t *len)
 {
-	uint64_t unit = UINT64_C(1) << (p->whole || rnd(p, 2) ? 12 : rnd(p, 2) ? 9 : 0), off;
+	uint64_t unit = UINT64_C(1) << (rnd(p, 2) ? 12 : rnd(p, 2) ? 9 : 0), off;
 
 	*len = UINT64_C(1) << rnd(p, 17);
 	*len = rnd(p, 2) ? *len : *len + rnd(p, *len + 1);
@@ -256,14 +260,10 @@ static void play_round(struct play *p, unsigned depth, unsigned requests)
 static void random_requests(const char *path, unsigned flags, const char *what)
 {
 	static const unsigned depths[] = { 1, 5, 64 };
-	static struct play p = { .seed = 1 };
+	static struct play p;
 	unsigned i, d, round;
 
-	/*
-	 * Parts of blocks go through the page cache, and the kernel answers EIO when a direct transfer
-	 * meets dirty pages of its block at that moment: direct I/O is of whole blocks here.
-	 */
-	p.whole = flags & FILE_DIRECT;
+	p.seed = first_seed * UINT64_C(0x9e3779b97f4a7c15);
 	for (i = 0; i < ENGINES; i++) {
 		for (d = 0; d < 3; d++) {
 			if (!play_open(&p, path, flags, engines[i], depths[d])) {
@@ -273,6 +273,11 @@ static void random_requests(const char *path, unsigned flags, const char *what)
 			for (round = 0; round < 3; round++) {
 				play_round(&p, depths[d], 100);
 				p.bad += !holes_hold(&p);
+				/* The kernel says here what it was not pleased with. */
+				if (file_sync(p.f, &e)) {
+					p.failed++;
+					snprintf(p.why, sizeof(p.why), "%s", e.msg);
+				}
 				if (!file_is_device(p.f) && !p.stuck) {
 					uint64_t size = rnd(&p, p.size + 1);
 
@@ -303,6 +308,10 @@ static void places(void)
 		random_requests("xfs/file", FILE_DIRECT, "direct file on XFS");
 	else
 		skip("no XFS here");
+	if (scratch_mount("ext4", "ext4", 64))
+		random_requests("ext4/file", FILE_DIRECT, "direct file on ext4");
+	else
+		skip("no ext4 here");
 	if (scratch_loop("dev512", SPACE, dev)) {
 		random_requests(dev, 0, "device");
 		random_requests(dev, FILE_DIRECT, "direct device");
@@ -314,6 +323,114 @@ static void places(void)
 		random_requests(dev, FILE_DIRECT, "direct device of 4096");
 	else
 		skip("no loop devices with sectors of 4096 bytes here");
+}
+
+/* ---- the ends of direct files ---- */
+
+#define PAGE 4096
+
+/* The byte of a file at off, when it was written last in `turn`. */
+static uint8_t byte_at(uint64_t off, unsigned turn)
+{
+	return (uint8_t)(off / 512 + turn * 7 + 1);
+}
+
+static void fill(uint8_t *buf, uint64_t off, size_t len, unsigned turn)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		buf[i] = byte_at(off + i, turn);
+}
+
+/*
+ * In each turn the file grows by a page: by direct requests in flight, and an end in the same page which
+ * is written meanwhile, through the queue or by the owner of the file.
+ */
+static void end_in_flight(const char *path, const char *engine, bool owner, unsigned turns)
+{
+	static _Alignas(PAGE) uint8_t buf[8][PAGE], all[64 * PAGE];
+	struct qimg_error err[8], se;
+	struct ioq_req r[8], *back;
+	unsigned turn, i, block, blocks, failed = 0, bad = 0;
+	uint64_t base = 0, end = 0;
+	struct ioq *q = NULL;
+	struct stat st;
+	struct file *f;
+
+	unlink(path);
+	if (ioq_new(&q, engine, 16, &e) ||
+	    file_open(&f, path, FILE_WRITE | FILE_CREATE | FILE_DIRECT, &e)) {
+		ioq_free(q);
+		skip("%s: %s", engine, e.msg);
+		return;
+	}
+	block = f->direct_align ? f->direct_align : PAGE;
+	blocks = block < PAGE ? PAGE / block - 1 : 1;
+	blocks = blocks > 7 ? 7 : blocks;
+	se.msg[0] = '\0';
+	for (turn = 0; turn < turns; turn++, base = (turn % 60) * PAGE) {
+		end = base + (blocks + 1) * block - 100 - turn % 200;
+		if (turn % 60 == 0)
+			failed += !!file_truncate(f, 0, &e);
+		for (i = 0; i <= blocks; i++) {
+			size_t len = i < blocks ? block : (size_t)(end - base - i * block);
+
+			fill(buf[i], base + i * block, len, turn % 60);
+			memset(&err[i], 0, sizeof(err[i]));
+			r[i] = (struct ioq_req){ .op = IOQ_WRITE, .file = f, .off = base + i * block,
+						 .buf = buf[i], .len = len, .error = &err[i] };
+			if (i < blocks || !owner)
+				ioq_submit(q, &r[i]);
+			else
+				failed += !!file_write(f, r[i].off, r[i].buf, len, &e);
+			if (i + 1 == blocks)
+				ioq_poll(q);
+		}
+		while ((back = ioq_reap(q)))
+			failed += !!back->code;
+		if (file_sync(f, &se)) {
+			failed++;
+			break;
+		}
+		bad += fstat(file_fd(f), &st) || (uint64_t)st.st_size != end || file_size(f) != end;
+		memset(all, 0, end);
+		bad += !!file_read(f, base, all, end - base, &e);
+		for (i = 0; i < end - base; i++)
+			bad += all[i] != byte_at(base + i, turn % 60);
+	}
+	ok(!failed && !bad, "%s: the end of %s, by %s: turn %u, failed %u, bad %u %s", engine, path,
+	   owner ? "the owner" : "the queue", turn, failed, bad, se.msg);
+	file_close(f);
+	ioq_free(q);
+}
+
+static void ends(unsigned turns)
+{
+	static const char *const paths[] = { "direct", "xfs/end", "ext4/end" };
+	unsigned i, p, owner;
+
+	for (p = 0; p < 3; p++) {
+		if (p && !sh("mountpoint -q `dirname %s`", paths[p])) {
+			skip("%s is not mounted", paths[p]);
+			continue;
+		}
+		for (i = 0; i < ENGINES; i++) {
+			for (owner = 0; owner < 2; owner++)
+				end_in_flight(paths[p], engines[i], owner, turns);
+		}
+	}
+}
+
+/* In a process of its own. */
+static void ends_without_proc(void)
+{
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/proc", "tmpfs", 0, NULL)) {
+		skip("/proc can not be hidden here");
+		return;
+	}
+	ends(20);
 }
 
 /* ---- the hook ---- */
@@ -533,11 +650,15 @@ static void two_threads(const char *engine)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct ioq *q = NULL;
 	unsigned i;
+	int status;
+	pid_t pid;
 
+	if (argc > 1)
+		first_seed = strtoull(argv[1], NULL, 0);
 	scratch_enter();
 	ok(!ioq_new(&q, NULL, 1 << 30, &e), "some engine always works");
 	diag("it is %s", ioq_engine_name(q));
@@ -552,5 +673,17 @@ int main(void)
 		two_threads(engines[i]);
 	}
 	places();
+	ends(60);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		/* Its checks count as one. */
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+		tap_failed = 0;
+		ends_without_proc();
+		fflush(stdout);
+		_exit(tap_failed ? 1 : 0);
+	}
+	ok(pid > 0 && waitpid(pid, &status, 0) == pid && !status, "ends without /proc");
 	return done_testing();
 }

@@ -156,6 +156,45 @@ static void undirect(const char *engine, const char *dev)
 	file_close(f);
 }
 
+/* The same while what is aligned enough is in flight. */
+static void undirect_in_flight(const char *engine, const char *dev)
+{
+	struct ioq_req r[MANY], *back;
+	unsigned i, turn, failed = 0, bad = 0;
+	struct ioq *q = NULL;
+	struct file *f;
+
+	for (turn = 0; turn < 10; turn++) {
+		if (ioq_new(&q, engine, 16, &e) ||
+		    file_open(&f, dev, FILE_WRITE | FILE_DIRECT, &e)) {
+			ioq_free(q);
+			skip("%s: %s", engine, e.msg);
+			return;
+		}
+		f->direct_align = 512;
+		warnings = 0;
+		for (i = 0; i < MANY; i++) {
+			bool small = i % 16 == turn;
+
+			memset(out[i], (int)(i + turn + 1), BLOCK);
+			r[i] = (struct ioq_req){ .op = IOQ_WRITE, .file = f, .buf = out[i],
+						 .off = i * BLOCK + (small ? 512 : 0),
+						 .len = small ? 1024 : BLOCK };
+			ioq_submit(q, &r[i]);
+		}
+		while ((back = ioq_reap(q)))
+			failed += !!back->code;
+		failed += !!file_sync(f, &e) || warnings != 1 || f->direct_align;
+		for (i = 0; i < MANY; i++) {
+			bad += file_read(f, r[i].off, in[i], r[i].len, &e) ||
+			       memcmp(in[i], out[i], r[i].len);
+		}
+		ioq_free(q);
+		file_close(f);
+	}
+	ok(!failed && !bad, "%s: with others in flight: failed %u, bad %u", engine, failed, bad);
+}
+
 static void tick(int number)
 {
 	(void)number;
@@ -305,8 +344,10 @@ int main(void)
 		skip("no tmpfs here");
 	if (scratch_loop("dev4k", 1 << 20, dev) &&
 	    sh("PATH=$PATH:/usr/sbin:/sbin losetup --sector-size 4096 %s", dev)) {
-		for (i = 0; i < ENGINES; i++)
+		for (i = 0; i < ENGINES; i++) {
 			undirect(engines[i], dev);
+			undirect_in_flight(engines[i], dev);
+		}
 	} else {
 		skip("no loop devices with sectors of 4096 bytes here");
 	}
