@@ -224,6 +224,35 @@ int qimg_info_chain(const char *name, const char *format, const struct qimg_opts
  */
 int qimg_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_error *e);
 
+/* ---- metadata caches ------------------------------------------------------------------------- */
+
+/*
+ * How large the caches of a qcow2 image become by the open options, and what that covers. The caller
+ * describes the image; all sizes are in bytes.
+ */
+struct qimg_cache_sizes {
+	uint64_t size;			/* of the disk */
+	uint32_t cluster_size;
+	bool extended_l2;		/* L2 entries of 16 bytes instead of 8 */
+	unsigned refcount_bits;		/* 1 to 64 */
+
+	/* Filled in: what the image needs. */
+	uint64_t l2_tables;		/* L2 tables, a cluster each, that the whole disk has */
+	uint64_t l2_full;		/* all of them */
+	uint64_t table_cover;		/* of the disk, by one table; a last, partial one counts whole */
+	/* And what it gets. */
+	uint64_t l2_size, l2_entry_size;	/* the first is a multiple of the second */
+	uint64_t refcount_size;
+	uint64_t l2_cover;		/* of the disk, at most all of it */
+	uint64_t refcount_cover;	/* of the image file; INT64_MAX at most */
+};
+
+/*
+ * opts (or NULL): l2-cache-size, l2-cache-entry-size, refcount-cache-size, cache-size, cache-rule; others
+ * are not looked at.
+ */
+int qimg_cache_sizes(struct qimg_cache_sizes *s, const struct qimg_opts *opts, struct qimg_error *e);
+
 /* ---- long operations -------------------------------------------------------------------------- */
 
 /* How a long operation reports and is stopped; each may be left out (NULL). */

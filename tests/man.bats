@@ -83,9 +83,12 @@ listed() {
 		case $key in
 		backing.* | data-file.*) continue ;;
 		*-size | *-interval) value=65536 ;;
+		cache-rule) value=2015 ;;
+		metadata-depth) value=1 ;;
 		overlap-check*) value=all ;;
 		*) value=off ;;
 		esac
+		case $key in l2-cache-file-*) key=l2-cache-file=c,$key ;; esac
 		qimg info --image-opts "driver=qcow2,file.filename=a,$key=$value" >out
 	done <keys
 	fails qimg info --image-opts driver=qcow2,file.filename=a,no-such-key=1

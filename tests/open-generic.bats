@@ -35,6 +35,8 @@ refused() { # OPTIONS PART...
 	qimg info 'json:{"driver":"qcow2","file.filename":"a.qcow2","backing":null}' | grep -q '^file format: qcow2'
 	qimg info file:a.qcow2 | grep -q '^file format: qcow2'
 	qimg info --image-opts driver=file,filename=a.qcow2 | grep -q '^file format: raw'
+	qimg info --image-opts driver=file,filename=a.qcow2,locking=off | grep -q '^file format: raw'
+	reads driver=qcow2,file.filename=a.qcow2,file.drop-cache=off,file.x-check-cache-dropped=on
 	cp a.qcow2 'x,y=z.qcow2'
 	reads driver=qcow2,file.filename=x,,y=z.qcow2
 }
@@ -55,6 +57,7 @@ refused() { # OPTIONS PART...
 	refused driver=qcow2,file.filename=a.qcow2,detect-zeroes=x detect-zeroes
 	refused driver=qcow2,file.filename=a.qcow2,cow-zero-range=x cow-zero-range
 	refused driver=qcow2,file.filename=a.qcow2,aio=x aio
+	refused driver=qcow2,file.filename=a.qcow2,aio=threads,file.aio=sync "'aio' (threads)" "'file.aio' (sync)"
 	refused driver=qcow2,file.driver=nbd,file.filename=a.qcow2 nbd
 	refused driver=qcow2,file=node 'node'
 	refused driver=qcow2,file.filename=a.qcow2,backing=node 'node'
@@ -81,8 +84,9 @@ refused() { # OPTIONS PART...
 	mkfifo commands
 	qio -f qcow2 a.qcow2 <commands >log 2>&1 &
 	exec 7>commands
-	for _ in {1..100}; do
-		qio -r -f qcow2 -c 'read 0 512' a.qcow2 >/dev/null 2>&1 || break
+	echo 'read 0 512' >&7	# when it has answered, it has the image open
+	for _ in {1..200}; do
+		! grep -q '^read 512' log || break
 		sleep 0.05
 	done
 	run qio -f qcow2 -c 'read 0 512' a.qcow2
@@ -152,4 +156,34 @@ refused() { # OPTIONS PART...
 	trace off
 	lacks "$(cat log)" fallocate
 	contains "$(cat log)" ', 65536, '
+}
+
+@test 'what is said of the file counts for the file' {
+	need strace
+	need_no_sanitizer
+	direct() { # OPTIONS: is the file opened so?
+		strace -f -o log -e trace=openat,fcntl "$QIO" -r --image-opts -c 'read 0 512' \
+			"driver=qcow2,file.filename=a.qcow2$1" >out 2>&1
+		grep -q 'a\.qcow2.*O_DIRECT\|F_SETFL.*O_DIRECT' log
+	}
+	direct ,cache.direct=on
+	direct ,file.cache.direct=on
+	direct ,cache.direct=off,file.cache.direct=on
+	run direct ,cache.direct=on,file.cache.direct=off
+	[ "$status" -ne 0 ]
+	run direct ''
+	[ "$status" -ne 0 ]
+	# What the image does not discard does not get to the file; what the file does not, stays.
+	discards() { # OPTIONS: do they give space back?
+		qimg create -q -f raw d.raw 1M
+		qio -f raw -c 'write -P 5 0 1M' d.raw >out
+		qio --image-opts -c 'discard 0 1M' "driver=raw,file.filename=d.raw$1" >out
+		[ "$(allocated d.raw)" -lt 500000 ]
+	}
+	discards ,discard=unmap
+	discards ,discard=unmap,file.discard=unmap
+	run discards ,discard=ignore,file.discard=unmap
+	[ "$status" -ne 0 ]
+	run discards ,discard=unmap,file.discard=ignore
+	[ "$status" -ne 0 ]
 }

@@ -38,13 +38,28 @@ yes() {
 	no l2-cache-entry-size=256 l2-cache-entry-size
 	no l2-cache-size=lots l2-cache-size
 	no cache-clean-interval=4294967296 cache-clean-interval
+	no cache-rule=2014 cache-rule 2014
+	for options in cache-rule=2015 cache-rule=2015,cache-size=100k cache-rule=current,l2-cache-size=1M \
+		metadata-cache=on metadata-depth=1 metadata-depth=32; do
+		yes $options
+	done
+	no metadata-depth=0 metadata-depth
+	no metadata-cache=off,l2-cache-size=1M "'metadata-cache' (off)" "'l2-cache-size' (1M)"
+	no metadata-cache=off,l2-cache-file=x "'metadata-cache' (off)" "'l2-cache-file' (x)"
+	no l2-cache-file-size=1M l2-cache-file-size 1M "'l2-cache-file'"
+	no l2-cache-file-direct=off l2-cache-file-direct "'l2-cache-file'"
+	no l2-cache-file= 'l2-cache-file' empty
 }
 
 @test "the others" {
 	qimg create -q -f qcow2 image 8M
 	for options in lazy-refcounts=on lazy-refcounts=off pass-discard-request=on pass-discard-snapshot=off \
 		pass-discard-other=on overlap-check=none overlap-check=all overlap-check.template=cached \
-		overlap-check=all,overlap-check.template=all overlap-check.main-header=off; do
+		overlap-check=all,overlap-check.template=all overlap-check.main-header=off \
+		overlap-check=constant overlap-check=cached overlap-check.template=none \
+		overlap-check.template=constant,overlap-check.active-l1=on,overlap-check.active-l2=off \
+		overlap-check.refcount-table=on,overlap-check.refcount-block=off,overlap-check.snapshot-table=on \
+		overlap-check.inactive-l1=on,overlap-check.inactive-l2=off,overlap-check.bitmap-directory=on; do
 		yes $options
 	done
 	no lazy-refcounts=2 lazy-refcounts
@@ -57,6 +72,9 @@ yes() {
 	qimg create -q -f qcow2 -o compat=0.10 old 8M
 	kept old qio -o lazy-refcounts=on -c 'read 0 1' old
 	says 'version 3'
+	kept old qio -o discard-no-unref=on -c 'read 0 1' old
+	says 'version 3'
+	qio -o lazy-refcounts=off,discard-no-unref=off -c 'read 0 1' old >/dev/null
 }
 
 @test "data-file.filename" {
@@ -70,6 +88,27 @@ yes() {
 	qio -r -o data-file.filename=other,data-file.driver=file -c 'read -P 5 0 1M' image >/dev/null
 	fails qio -r -o data-file.filename=other,data-file.driver=nbd -c 'read 0 1' image
 	says data-file.driver
+	for options in driver=file,data-file.filename=other driver=raw,data-file.file.filename=other \
+		driver=raw,data-file.file.driver=file,data-file.file.filename=other file.filename=other \
+		filename=other,data-file.locking=off,data-file.cache.direct=on filename=other,data-file.file.locking=off \
+		filename=other,data-file.discard=ignore,data-file.node-name=n,data-file.read-only=on; do
+		qio -r -o data-file.$options -c 'read -P 5 0 1M' image >/dev/null || fail "$options"
+	done
+	qio -r --image-opts -c 'read -P 5 0 1M' 'driver=qcow2,file.filename=image,data-file.driver=file,data-file.filename=other'
+	qio -r -c 'read -P 5 0 1M' 'json:{"driver": "qcow2", "file.filename": "image", "data-file":
+		{"driver": "raw", "file": {"driver": "file", "filename": "other"}}}'
+	fails qio -r -o data-file.filename=other,data-file.nosuch=1 -c 'read 0 1' image
+	says nosuch
+	fails qio -r -o data-file.filename=other,data-file.offset=512 -c 'read 0 1' image
+	says offset
+	fails qio -r -o data-file.filename=other,data-file.file.filename=data -c 'read 0 1' image
+	says 'other'
+	says "(data)"
+	fails qio -o data-file.filename=other,data-file.read-only=on -c 'read 0 1' image
+	says read-only
+	# They are looked at also where the data file is not opened.
+	fails qimg info --image-opts driver=qcow2,file.filename=image,data-file.nosuch=1
+	says nosuch
 	fails qio -r -o data-file.filename=image -c 'read 0 1' image
 	says 'is the image itself'
 	fails qio -r -o data-file.filename=nowhere -c 'read 0 1' image

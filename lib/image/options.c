@@ -64,7 +64,10 @@ static int take_string(struct qimg_opts *o, const char *key, char **s, struct qi
 	return *s ? 0 : -1;
 }
 
-/* What may be said of the image as a whole or of the file below it, with the same effect. */
+/*
+ * What may be said of the image as a whole (prefix "") or of the file below it ("file."), with the same
+ * effect. The file's word counts for the file: it comes second.
+ */
 static int take_common(struct open_options *o, const char *prefix, struct qimg_error *e)
 {
 	static const struct {
@@ -98,7 +101,9 @@ static int take_common(struct open_options *o, const char *prefix, struct qimg_e
 	if (qimg_opts_get(o->rest, key)) {
 		if (take_choice(o->rest, key, discard_values, &discard, e) < 0)
 			return -1;
-		set_flag(&o->flags, QIMG_OPEN_UNMAP, discard >= 2);
+		/* What the image does not discard does not get to the file, whatever it would do with it. */
+		if (!*prefix || discard < 2)
+			set_flag(&o->flags, QIMG_OPEN_UNMAP, discard >= 2);
 	}
 	/* Names for other parts of a running virtual machine to refer to: nothing refers to them here. */
 	snprintf(key, sizeof(key), "%snode-name", prefix);
@@ -108,14 +113,19 @@ static int take_common(struct open_options *o, const char *prefix, struct qimg_e
 		return 0;
 	if (take_choice(o->rest, key, aio_values, &aio, e) < 0)
 		return -1;
+	if (o->aio && strcmp(o->aio, aio_values[aio]))
+		return error_set(e, EINVAL, "Options 'aio' (%s) and 'file.aio' (%s) contradict each other",
+				 o->aio, aio_values[aio]);
 	o->aio = aio_values[aio];
 	return 0;
 }
 
 static int take_file(struct open_options *o, struct qimg_error *e)
 {
+	/* About a migrating virtual machine: read and checked, for configurations that have it. */
+	static const char *const migration[] = { "file.drop-cache", "file.x-check-cache-dropped" };
 	const char *driver = qimg_opts_get(o->rest, "file.driver"), *key, *value;
-	unsigned locking = 2;
+	unsigned locking = 2, nothing = 0;
 
 	if (driver && strcmp(driver, "file") && strcmp(driver, "host_device"))
 		return error_set(e, ENOTSUP, "Option 'file.driver' is '%s'; below a format there can be "
@@ -127,6 +137,9 @@ static int take_file(struct open_options *o, struct qimg_error *e)
 	if (take_common(o, "file.", e) < 0 ||
 	    take_choice(o->rest, "file.locking", locking_values, &locking, e) < 0)
 		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(migration); i++)
+		if (take_flag(o->rest, migration[i], 0, &nothing, e) < 0)
+			return -1;
 	o->no_lock = locking == 0;	/* where the file system's locks are broken; also for writing */
 	if (take_string(o->rest, "file.filename", &o->filename, e) < 0)
 		return -1;
@@ -186,10 +199,16 @@ static int take_name(struct open_options *o, const char *name, bool plain, struc
 /* "driver=file,filename=NAME" names the file without a format over it. */
 static int take_driver(struct open_options *o, struct qimg_error *e)
 {
+	const char *locking;
+
 	if (take_string(o->rest, "driver", &o->driver, e) < 0)
 		return -1;
 	if (!o->driver || (strcmp(o->driver, "file") && strcmp(o->driver, "host_device")))
 		return 0;
+	locking = qimg_opts_get(o->rest, "locking");
+	if (locking && qimg_opts_set(o->rest, "file.locking", locking, e) < 0)
+		return -1;
+	opts_remove(o->rest, "locking");
 	return take_string(o->rest, "filename", &o->filename, e);
 }
 
@@ -212,7 +231,7 @@ int options_read(struct open_options *o, const char *name, bool plain, const str
 		if (qimg_opts_set(o->rest, key, value, e) < 0)
 			goto fail;
 	}
-	if (take_driver(o, e) < 0 || take_file(o, e) < 0 || take_common(o, "", e) < 0 ||
+	if (take_driver(o, e) < 0 || take_common(o, "", e) < 0 || take_file(o, e) < 0 ||
 	    take_backing(o, e) < 0)
 		goto fail;
 	if (take_choice(o->rest, "cow-zero-range", cow_values, &cow, e) < 0 ||

@@ -16,6 +16,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/opts.h"
+#include "image/options.h"
 #include "io/file.h"
 #include "io/lock.h"
 #include "qcow2/alloc.h"
@@ -93,12 +95,14 @@ static int check_writable(const struct qcow2 *q, struct qimg_error *e)
 
 /* ---- external data file ---- */
 
-static char *data_file_path(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
+/*
+ * Where the data file is, unless the options say so. For a look at the header any name does, and none
+ * needs to be there.
+ */
+static char *data_file_path(struct qcow2 *q, struct qimg_error *e)
 {
-	const char *given = qimg_opts_get(opts, "data-file.filename");
-
-	if (given)
-		return mem_strdup(given, e);
+	if (q->img->flags & QIMG_OPEN_HEADER_ONLY)
+		return mem_strdup(q->img->filename, e);
 	if (!q->h.data_file || !*q->h.data_file) {
 		error_set(e, EINVAL,
 			  "The image keeps its data in an external data file without naming "
@@ -108,67 +112,120 @@ static char *data_file_path(struct qcow2 *q, const struct qimg_opts *opts, struc
 	return name_resolve(q->img->filename, q->h.data_file, false, e);
 }
 
-static int check_data_options(const struct qcow2 *q, const struct qimg_opts *opts,
-			      struct qimg_error *e)
+/* Makes `given` name one file in one way. */
+static int name_data_file(struct qcow2 *q, struct qimg_opts *given, struct qimg_error *e)
 {
-	const char *driver = qimg_opts_get(opts, "data-file.driver");
-	const char *filename = qimg_opts_get(opts, "data-file.filename");
+	const char *one = qimg_opts_get(given, "filename");
+	const char *two = qimg_opts_get(given, "file.filename");
+	char *path;
+	int ret;
 
-	if (!q->external && (driver || filename))
-		return error_set(e, EINVAL,
-				 "Option '%s' is for images with an external data file, and "
-				 "this one has none",
-				 filename ? "data-file.filename" : "data-file.driver");
-	if (driver && strcmp(driver, "file") && strcmp(driver, "host_device"))
-		return error_set(e, ENOTSUP,
-				 "Option 'data-file.driver' is '%s', supported are 'file' "
-				 "and 'host_device'",
-				 driver);
+	if (one && two)
+		return error_set(e, EINVAL, "Options 'data-file.filename' (%s) and "
+				 "'data-file.file.filename' (%s) exclude each other", one, two);
+	if (two)
+		return 0;
+	path = one ? mem_strdup(one, e) : data_file_path(q, e);
+	if (!path)
+		return -1;
+	opts_remove(given, "filename");
+	ret = qimg_opts_set(given, "file.filename", path, e);
+	free(path);
+	return ret;
+}
+
+/*
+ * The data-file.* options are those of a raw image that is a whole file. How the image itself is opened
+ * holds for the data file where they do not say otherwise.
+ */
+static int read_data_options(struct qcow2 *q, const struct qimg_opts *opts, struct open_options *o,
+			     struct qimg_error *e)
+{
+	static const char *const known[] = {
+		"driver", "filename", "file.", "locking", "cache.direct", "cache.no-flush", "discard",
+		"read-only", "auto-read-only", "force-share", "aio", "node-name", NULL
+	};
+	const unsigned inherited = QIMG_OPEN_WRITE | QIMG_OPEN_SHARE | QIMG_OPEN_DIRECT |
+				   QIMG_OPEN_NO_FLUSH | QIMG_OPEN_UNMAP;
+	struct qimg_opts *given = opts_sub(opts, "data-file.", e);
+	const char *driver, *key, *value;
+	int ret = -1;
+
+	if (!given)
+		return -1;
+	if (!q->external && opts_count(given) == 0) {
+		ret = 0;
+		goto out;
+	}
+	if (!q->external) {
+		key = opts_at(given, 0, &value);
+		error_set(e, EINVAL, "Option 'data-file.%s' is for images with an external data file, and "
+			  "this one has none", key);
+		goto out;
+	}
+	driver = qimg_opts_get(given, "driver");
+	if (driver && strcmp(driver, "file") && strcmp(driver, "host_device") && strcmp(driver, "raw")) {
+		error_set(e, ENOTSUP, "Option 'data-file.driver' is '%s', supported are 'file', "
+			  "'host_device' and 'raw'", driver);
+		goto out;
+	}
+	/* What they make of the name has been dealt with; below raw, the file has a driver of its own. */
+	if (driver && strcmp(driver, "raw"))
+		opts_remove(given, "driver");
+	if (qimg_opts_get(given, "locking") &&
+	    qimg_opts_set(given, "file.locking", qimg_opts_get(given, "locking"), e) < 0)
+		goto out;
+	if (opts_check_known(given, known, "data-file", e) < 0 || name_data_file(q, given, e) < 0)
+		goto out;
+	opts_remove(given, "locking");
+	ret = options_read(o, NULL, false, given, q->img->flags & inherited, e);
+	if (ret == 0 && qimg_opts_get(given, "discard") && !(o->flags & QIMG_OPEN_UNMAP))
+		q->discard_passed[0] = false;
+out:
+	qimg_opts_free(given);
+	return ret;
+}
+
+static int open_data_file(struct qcow2 *q, const struct open_options *o, struct qimg_error *e)
+{
+	struct qimg_image *img = q->img;
+	const char *path = o->filename;
+	unsigned flags = 0;
+
+	if (q->writable)
+		flags |= FILE_WRITE;
+	if (o->flags & QIMG_OPEN_DIRECT)
+		flags |= FILE_DIRECT;
+	if (o->flags & QIMG_OPEN_NO_FLUSH)
+		flags |= FILE_NO_SYNC;
+	if (file_open(&img->data_file, path, flags, e) < 0)
+		return error_prefix(e, "External data file");
+	q->data = img->data_file;
+	if (file_id_same(file_identity(q->data), file_identity(q->file)))
+		return error_set(e, EINVAL, "The external data file '%s' is the image itself", path);
+	if (!(o->flags & QIMG_OPEN_SHARE) && !o->no_lock &&
+	    lock_set(q->data, q->writable ? LOCK_WRITE : LOCK_READ, e) < 0)
+		return -1;
+	/* A file grows with what is written; a device cannot. */
+	if (q->writable && file_is_device(q->data) && file_size(q->data) < img->size)
+		return error_set(e, ENOSPC,
+				 "The external data file '%s' is a device of %" PRIu64
+				 " bytes, too small for the image's %" PRIu64,
+				 path, file_size(q->data), img->size);
 	return 0;
 }
 
-static int open_data_file(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
+/* Where guest clusters are. */
+static int find_data(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
 {
-	struct qimg_image *img = q->img;
-	unsigned flags = 0;
-	char *path = NULL;
-	int ret = -1;
+	struct open_options o = { 0 };
+	int ret;
 
 	q->data = q->file;
-	if (!q->external)
-		return 0;
-	path = data_file_path(q, opts, e);
-	if (!path)
-		return -1;
-	if (q->writable)
-		flags |= FILE_WRITE;
-	if (img->flags & QIMG_OPEN_DIRECT)
-		flags |= FILE_DIRECT;
-	if (img->flags & QIMG_OPEN_NO_FLUSH)
-		flags |= FILE_NO_SYNC;
-	if (file_open(&img->data_file, path, flags, e) < 0) {
-		error_prefix(e, "External data file");
-		goto out;
-	}
-	q->data = img->data_file;
-	if (file_id_same(file_identity(q->data), file_identity(q->file))) {
-		error_set(e, EINVAL, "The external data file '%s' is the image itself", path);
-		goto out;
-	}
-	if (!(img->flags & QIMG_OPEN_SHARE) &&
-	    lock_set(q->data, q->writable ? LOCK_WRITE : LOCK_READ, e) < 0)
-		goto out;
-	/* A file grows with what is written; a device cannot. */
-	if (q->writable && file_is_device(q->data) && file_size(q->data) < img->size) {
-		error_set(e, ENOSPC,
-			  "The external data file '%s' is a device of %" PRIu64
-			  " bytes, too small for the image's %" PRIu64,
-			  path, file_size(q->data), img->size);
-		goto out;
-	}
-	ret = 0;
-out:
-	free(path);
+	ret = read_data_options(q, opts, &o, e);
+	if (ret == 0 && q->external && !(q->img->flags & QIMG_OPEN_HEADER_ONLY))
+		ret = open_data_file(q, &o, e);
+	options_free(&o);
 	return ret;
 }
 
@@ -184,6 +241,7 @@ static void close_image(struct qimg_image *img)
 	table_close(q);
 	file_close(img->data_file);
 	img->data_file = NULL;
+	option_free(q);
 	header_free(&q->h);
 }
 
@@ -201,12 +259,10 @@ static int open_image(struct qimg_image *img, const struct qimg_opts *opts, stru
 		goto fail;
 	if (check_writable(q, e) < 0 || fill_image(q, e) < 0)
 		goto fail;
-	if (option_read(q, opts, e) < 0 || check_data_options(q, opts, e) < 0)
+	if (option_read(q, opts, e) < 0 || find_data(q, opts, e) < 0)
 		goto fail;
 	if (img->flags & QIMG_OPEN_HEADER_ONLY)
 		return 0;
-	if (open_data_file(q, opts, e) < 0)
-		goto fail;
 	if (table_open(q, q->h.l1_offset, q->h.l1_size, e) < 0)
 		goto fail;
 	if (q->writable && refcount_open(q, e) < 0)

@@ -1,36 +1,42 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The open options of the format.
- *
- * Cache sizes follow the rules of the reference, so that a command line that was tuned for it has
- * the same effect here: the L2 cache holds all tables of the image up to 32 MiB, the refcount cache
- * four clusters, and with cache-size alone L2 is served first.
+ * The open options of the format. What contradicts each other is refused, with both values, rather than
+ * one of them ignored. Sizes of caches are cachesize.c's.
  */
 #include "qcow2/option.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/mem.h"
 #include "base/opts.h"
+#include "qcow2/cachesize.h"
 #include "qcow2/qcow2.h"
 
-#define DEFAULT_L2_CACHE (32 * MIB)
-#define DEFAULT_L2_ENTRY (4 * KIB)
-#define MIN_L2_ENTRIES 2
-#define MIN_REFCOUNT_CLUSTERS 4
-#define MAX_CACHE_ENTRIES INT32_MAX
+#define DEFAULT_CLEAN_INTERVAL 600	/* seconds */
+#define MAX_METADATA_DEPTH 65536
 
+/* Beside cachesize_keys. data-file.* are open.c's. */
 static const char *const known[] = {
-	"l2-cache-size",        "l2-cache-entry-size",
-	"refcount-cache-size",  "cache-size",
-	"cache-clean-interval", "lazy-refcounts",
-	"pass-discard-request", "pass-discard-snapshot",
-	"pass-discard-other",   "overlap-check",
-	"overlap-check.",       "data-file.filename",
-	"data-file.driver",     NULL,
+	"cache-clean-interval",
+	"lazy-refcounts",
+	"pass-discard-request",
+	"pass-discard-snapshot",
+	"pass-discard-other",
+	"discard-no-unref",
+	"overlap-check",
+	"overlap-check.",
+	"data-file.",
+	"metadata-cache",
+	"metadata-depth",
+	"l2-cache-file",
+	"l2-cache-file-size",
+	"l2-cache-file-direct",
+	NULL,
 };
 
 /* What overlap-check can be told about one by one. */
@@ -42,64 +48,99 @@ static const char *const overlap_parts[] = {
 	"overlap-check.bitmap-directory", NULL,
 };
 
-static int set_cache_sizes(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
+static int contradict(const struct qimg_opts *opts, const char *one, const char *two,
+		      struct qimg_error *e)
 {
-	bool has_l2 = qimg_opts_get(opts, "l2-cache-size");
-	bool has_rc = qimg_opts_get(opts, "refcount-cache-size");
-	bool has_both = qimg_opts_get(opts, "cache-size");
-	uint64_t clusters = div_up(q->h.size, q->cluster_size);
-	uint64_t max_l2 = round_up(clusters * q->entry_size, q->cluster_size);
-	uint64_t min_rc = (uint64_t)MIN_REFCOUNT_CLUSTERS * q->cluster_size;
-	uint64_t l2 = DEFAULT_L2_CACHE, rc = min_rc, both = 0;
+	return error_set(e, EINVAL, "Options '%s' (%s) and '%s' (%s) contradict each other", one,
+			 qimg_opts_get(opts, one), two, qimg_opts_get(opts, two));
+}
 
-	if (opts_size(opts, "l2-cache-size", &l2, e) < 0 ||
-	    opts_size(opts, "refcount-cache-size", &rc, e) < 0 ||
-	    opts_size(opts, "cache-size", &both, e) < 0)
-		return -1;
-	if (has_both && has_l2 && has_rc)
-		return error_set(
-		    e, EINVAL,
-		    "Options 'cache-size', 'l2-cache-size' and "
-		    "'refcount-cache-size' exclude each other; two of them are enough");
-	if (has_both && has_l2 && l2 > both)
-		return error_set(e, EINVAL,
-				 "Option 'l2-cache-size' (%" PRIu64 ") is more than "
-				 "'cache-size' (%" PRIu64 ")",
-				 l2, both);
-	if (has_both && has_rc && rc > both)
-		return error_set(e, EINVAL,
-				 "Option 'refcount-cache-size' (%" PRIu64 ") is more than "
-				 "'cache-size' (%" PRIu64 ")",
-				 rc, both);
-	if (has_both && has_l2)
-		rc = both - l2;
-	else if (has_both && has_rc)
-		l2 = both - rc;
-	else if (has_both && both >= max_l2 + min_rc)
-		l2 = max_l2, rc = both - max_l2;
-	else if (has_both)
-		rc = min_u64(both, min_rc), l2 = both - rc;
-	q->l2_cache_size = min_u64(l2, max_l2);
-	q->rc_cache_size = max_u64(rc, min_rc);
+void option_cache_need(const struct qcow2 *q, struct qimg_cache_sizes *s)
+{
+	*s = (struct qimg_cache_sizes){
+		.size = q->h.size,
+		.cluster_size = q->cluster_size,
+		.extended_l2 = q->extended,
+		.refcount_bits = q->refcount_bits,
+	};
+	cachesize_need(s);
+}
 
-	/* Whole tables where all of them fit, else pieces, which waste less of a small cache. */
-	q->l2_entry_size =
-	    l2 >= max_l2 ? q->cluster_size : min_u64(DEFAULT_L2_ENTRY, q->cluster_size);
-	if (opts_size(opts, "l2-cache-entry-size", &q->l2_entry_size, e) < 0)
+static int read_caches(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
+{
+	static const char *const of_memory[] = { "l2-cache-size", "cache-size", "l2-cache-file", NULL };
+	const char *rule = qimg_opts_get(opts, "cache-rule");
+	bool old = rule && !strcmp(rule, "2015"), on = true;
+	uint64_t interval = old ? 0 : DEFAULT_CLEAN_INTERVAL, depth = 0;
+	struct qimg_cache_sizes s;
+
+	option_cache_need(q, &s);
+	if (cachesize_read(&s, opts, e) < 0)
 		return -1;
-	if (!is_pow2(q->l2_entry_size) || q->l2_entry_size < 512 ||
-	    q->l2_entry_size > q->cluster_size)
-		return error_set(e, EINVAL,
-				 "Option 'l2-cache-entry-size' is %" PRIu64 ", which is not a "
-				 "power of two between 512 and the cluster size %" PRIu32,
-				 q->l2_entry_size, q->cluster_size);
-	q->l2_cache_size = max_u64(q->l2_cache_size, MIN_L2_ENTRIES * q->l2_entry_size);
-	if (q->l2_cache_size / q->l2_entry_size > MAX_CACHE_ENTRIES)
-		return error_set(e, EINVAL, "An L2 cache of %" PRIu64 " bytes is too large",
-				 q->l2_cache_size);
-	if (q->rc_cache_size / q->cluster_size > MAX_CACHE_ENTRIES)
-		return error_set(e, EINVAL, "A refcount cache of %" PRIu64 " bytes is too large",
-				 q->rc_cache_size);
+	q->l2_cache_size = s.l2_size;
+	q->l2_entry_size = s.l2_entry_size;
+	q->rc_cache_size = s.refcount_size;
+	q->cache_size_given = old || qimg_opts_get(opts, "l2-cache-size") ||
+			      qimg_opts_get(opts, "cache-size");
+	if (opts_number(opts, "cache-clean-interval", 0, UINT32_MAX, &interval, e) < 0 ||
+	    opts_number(opts, "metadata-depth", 1, MAX_METADATA_DEPTH, &depth, e) < 0 ||
+	    opts_bool(opts, "metadata-cache", &on, e) < 0)
+		return -1;
+	q->clean_interval = (uint32_t)interval;
+	q->metadata_depth = (unsigned)depth;
+	q->no_cache = !on;
+	for (unsigned i = 0; q->no_cache && of_memory[i]; i++)
+		if (qimg_opts_get(opts, of_memory[i]))
+			return contradict(opts, "metadata-cache", of_memory[i], e);
+	return 0;
+}
+
+/* A second level of the L2 cache, in a file. */
+static int read_second_level(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
+{
+	static const char *const dependent[] = { "l2-cache-file-size", "l2-cache-file-direct", NULL };
+	const char *path = qimg_opts_get(opts, "l2-cache-file");
+	struct qimg_cache_sizes s;
+	uint64_t size;
+
+	if (!path) {
+		for (unsigned i = 0; dependent[i]; i++)
+			if (qimg_opts_get(opts, dependent[i]))
+				return error_set(e, EINVAL, "Option '%s' (%s) needs 'l2-cache-file', "
+						 "which is not given", dependent[i],
+						 qimg_opts_get(opts, dependent[i]));
+		return 0;
+	}
+	if (!*path)
+		return error_set(e, EINVAL, "Option 'l2-cache-file' is empty: give a path, or leave it out");
+	option_cache_need(q, &s);
+	size = max_u64(s.l2_full, q->l2_entry_size);
+	q->l2_file_direct = true;
+	if (opts_size(opts, "l2-cache-file-size", &size, e) < 0 ||
+	    opts_bool(opts, "l2-cache-file-direct", &q->l2_file_direct, e) < 0)
+		return -1;
+	if (size < q->l2_entry_size)
+		return error_set(e, EINVAL, "Option 'l2-cache-file-size' (%" PRIu64 ") is less than one entry "
+				 "('l2-cache-entry-size', %" PRIu64 ")", size, q->l2_entry_size);
+	q->l2_file_size = min_u64(round_down(size, q->l2_entry_size),
+				  max_u64(s.l2_full, q->l2_entry_size));
+	q->l2_file = mem_strdup(path, e);
+	return q->l2_file ? 0 : -1;
+}
+
+static int read_discards(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
+{
+	q->discard_passed[0] = q->img->flags & QIMG_OPEN_UNMAP;
+	q->discard_passed[1] = true;
+	q->discard_passed[2] = false;
+	if (opts_bool(opts, "pass-discard-request", &q->discard_passed[0], e) < 0 ||
+	    opts_bool(opts, "pass-discard-snapshot", &q->discard_passed[1], e) < 0 ||
+	    opts_bool(opts, "pass-discard-other", &q->discard_passed[2], e) < 0 ||
+	    opts_bool(opts, "discard-no-unref", &q->discard_no_unref, e) < 0)
+		return -1;
+	if (q->discard_no_unref && q->h.version < 3)
+		return error_set(e, EINVAL, "Option 'discard-no-unref' needs an image of version 3 "
+				 "(compat=1.1), this one has version 2");
 	return 0;
 }
 
@@ -120,10 +161,7 @@ static int check_overlap_options(const struct qimg_opts *opts, struct qimg_error
 	    opts_choice(opts, "overlap-check.template", templates, &choice, e) < 0)
 		return -1;
 	if (one && two && strcmp(one, two))
-		return error_set(e, EINVAL,
-				 "Options 'overlap-check' (%s) and 'overlap-check.template' "
-				 "(%s) contradict each other",
-				 one, two);
+		return contradict(opts, "overlap-check", "overlap-check.template", e);
 	for (i = 0; overlap_parts[i]; i++)
 		if (opts_bool(opts, overlap_parts[i], &on, e) < 0)
 			return -1;
@@ -141,28 +179,37 @@ static int check_overlap_options(const struct qimg_opts *opts, struct qimg_error
 	return 0;
 }
 
+/* All that were given are known, here or in cachesize.c. */
+static int check_names(const struct qimg_opts *opts, struct qimg_error *e)
+{
+	struct qimg_opts *others = opts_copy(opts, e);
+	int ret;
+
+	if (!others)
+		return -1;
+	for (unsigned i = 0; cachesize_keys[i]; i++)
+		opts_remove(others, cachesize_keys[i]);
+	ret = opts_check_known(others, known, "qcow2", e);
+	qimg_opts_free(others);
+	return ret;
+}
+
 int option_read(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
 {
-	uint64_t interval = 0;
-
-	if (opts_check_known(opts, known, "qcow2", e) < 0 || set_cache_sizes(q, opts, e) < 0 ||
-	    check_overlap_options(opts, e) < 0)
-		return -1;
-	/* Nothing is dropped from the caches by time: commands do not live long enough for it. */
-	if (opts_number(opts, "cache-clean-interval", 0, UINT32_MAX, &interval, e) < 0)
+	if (check_names(opts, e) < 0 || read_caches(q, opts, e) < 0 || read_second_level(q, opts, e) < 0 ||
+	    read_discards(q, opts, e) < 0 || check_overlap_options(opts, e) < 0)
 		return -1;
 	q->lazy_refcounts = q->h.compatible & COMPAT_LAZY_REFCOUNTS;
-	q->discard_passed[0] = q->img->flags & QIMG_OPEN_UNMAP;
-	q->discard_passed[1] = true;
-	q->discard_passed[2] = false;
-	if (opts_bool(opts, "lazy-refcounts", &q->lazy_refcounts, e) < 0 ||
-	    opts_bool(opts, "pass-discard-request", &q->discard_passed[0], e) < 0 ||
-	    opts_bool(opts, "pass-discard-snapshot", &q->discard_passed[1], e) < 0 ||
-	    opts_bool(opts, "pass-discard-other", &q->discard_passed[2], e) < 0)
+	if (opts_bool(opts, "lazy-refcounts", &q->lazy_refcounts, e) < 0)
 		return -1;
 	if (q->lazy_refcounts && q->h.version < 3)
-		return error_set(e, EINVAL,
-				 "Option 'lazy-refcounts' needs an image of version 3 "
+		return error_set(e, EINVAL, "Option 'lazy-refcounts' needs an image of version 3 "
 				 "(compat=1.1), this one has version 2");
 	return 0;
+}
+
+void option_free(struct qcow2 *q)
+{
+	free(q->l2_file);
+	q->l2_file = NULL;
 }

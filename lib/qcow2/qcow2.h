@@ -72,7 +72,15 @@ struct qcow2 {
 	/* open options */
 	bool lazy_refcounts;
 	bool discard_passed[3];		/* to the host: requests, snapshots, other */
+	bool discard_no_unref;		/* discards and zeroes keep the host cluster */
 	uint64_t l2_cache_size, l2_entry_size, rc_cache_size;
+	bool cache_size_given;		/* the first was asked for: not a part of what chains share */
+	uint32_t clean_interval;	/* seconds, 0: off */
+	bool no_cache;			/* metadata-cache=off: each lookup reads its slice */
+	unsigned metadata_depth;	/* loads in flight at most, 0: no limit was given */
+	char *l2_file;			/* second level of the L2 cache: where, or NULL */
+	uint64_t l2_file_size;		/* at least one entry, at most what the image needs */
+	bool l2_file_direct;
 
 	struct snapshot *snapshots;	/* h.nb_snapshots, read on demand: see snaptable.h */
 };

@@ -9,6 +9,7 @@
 
 static struct qimg_error e;
 static struct qimg_image img;
+static char *second;		/* l2_file of the last, freed with the next */
 
 /* An image of that size and those cluster bits, opened with `list`. */
 static int read_options(struct qcow2 *q, uint64_t size, unsigned bits, bool extended, const char *list)
@@ -24,10 +25,13 @@ static int read_options(struct qcow2 *q, uint64_t size, unsigned bits, bool exte
 	q->cluster_size = 1u << bits;
 	q->extended = extended;
 	q->entry_size = extended ? 16 : 8;
+	q->refcount_bits = 16;
 	ret = *list ? qimg_opts_parse(o, list, &e) : 0;
 	if (ret == 0)
 		ret = option_read(q, o, &e);
 	qimg_opts_free(o);
+	free(second);
+	second = q->l2_file;
 	return ret;
 }
 
@@ -95,11 +99,90 @@ static void test_flags(void)
 	ok(read_options(&q, GIB, 16, false, "l2-cache-sise=1M") < 0 && strstr(e.msg, "l2-cache-sise"),
 	   "unknown options are named");
 	ok(option_read(&q, NULL, &e) == 0, "no options at all");
+	ok(read_options(&q, GIB, 16, false, "") == 0 && !q.discard_no_unref, "discard-no-unref is off");
+	ok(read_options(&q, GIB, 16, false, "discard-no-unref=on") == 0 && q.discard_no_unref,
+	   "and can be on");
+}
+
+static void test_behaviour_of_caches(void)
+{
+	struct qcow2 q;
+
+	img.flags = 0;
+	ok(read_options(&q, GIB, 16, false, "") == 0 && !q.cache_size_given && q.clean_interval == 600 &&
+		   !q.no_cache && q.metadata_depth == 0 && !q.l2_file, "defaults");
+	ok(read_options(&q, GIB, 16, false, "l2-cache-size=1M") == 0 && q.cache_size_given,
+	   "a size that was given");
+	ok(read_options(&q, GIB, 16, false, "cache-size=1M") == 0 && q.cache_size_given,
+	   "for both");
+	ok(read_options(&q, GIB, 16, false, "refcount-cache-size=1M,l2-cache-entry-size=4k") == 0 &&
+		   !q.cache_size_given, "none for L2");
+	ok(read_options(&q, GIB, 16, false, "cache-rule=2015") == 0 && q.cache_size_given &&
+		   q.clean_interval == 0, "in 2015 sizes were fixed and nothing was dropped");
+	ok(read_options(&q, GIB, 16, false, "cache-rule=2015,cache-clean-interval=900") == 0 &&
+		   q.clean_interval == 900, "unless asked for");
+	ok(read_options(&q, GIB, 16, false, "cache-clean-interval=4294967295") == 0 &&
+		   q.clean_interval == UINT32_MAX, "a very long interval");
+	ok(read_options(&q, GIB, 16, false, "cache-clean-interval=0") == 0 && q.clean_interval == 0,
+	   "none");
+	ok(read_options(&q, GIB, 16, false, "metadata-depth=1") == 0 && q.metadata_depth == 1, "depth");
+	ok(read_options(&q, GIB, 16, false, "metadata-depth=0") < 0, "%s", e.msg);
+	ok(read_options(&q, GIB, 16, false, "metadata-cache=off") == 0 && q.no_cache, "no cache");
+	ok(read_options(&q, GIB, 16, false, "metadata-cache=on,l2-cache-size=1M") == 0 && !q.no_cache,
+	   "a cache");
+	ok(read_options(&q, GIB, 16, false, "metadata-cache=off,l2-cache-entry-size=512,"
+		   "refcount-cache-size=1M") == 0 && q.no_cache && q.l2_entry_size == 512,
+	   "what is read without a cache can be chosen");
+}
+
+static void test_second_level(void)
+{
+	struct qcow2 q;
+
+	ok(read_options(&q, 40 * GIB, 16, false, "l2-cache-file=/a/b") == 0 && !strcmp(q.l2_file, "/a/b") &&
+		   q.l2_file_size == 5 * MIB && q.l2_file_direct && q.l2_cache_size == MIB &&
+		   !q.cache_size_given, "a second level has all tables, memory some");
+	ok(read_options(&q, 40 * GIB, 16, false, "l2-cache-file=x,l2-cache-file-size=1G,"
+		   "l2-cache-file-direct=off,l2-cache-size=64k") == 0 && q.l2_file_size == 5 * MIB &&
+		   !q.l2_file_direct && q.l2_cache_size == 64 * KIB, "and no more than all");
+	ok(read_options(&q, 40 * GIB, 16, false, "l2-cache-file=x,l2-cache-file-size=10000") == 0 &&
+		   q.l2_file_size == 8192, "whole entries");
+	ok(read_options(&q, 0, 16, false, "l2-cache-file=x") == 0 && q.l2_file_size == 65536,
+	   "at least one");
+	ok(read_options(&q, GIB, 16, false, "l2-cache-file-size=1M") < 0 && strstr(e.msg, "1M") &&
+		   strstr(e.msg, "'l2-cache-file'"), "%s", e.msg);
+	ok(read_options(&q, GIB, 16, false, "l2-cache-file-direct=off") < 0 && strstr(e.msg, "off") &&
+		   strstr(e.msg, "'l2-cache-file'"), "%s", e.msg);
+	ok(read_options(&q, GIB, 16, false, "l2-cache-file=") < 0, "%s", e.msg);
+	ok(read_options(&q, 40 * GIB, 16, false, "l2-cache-file=x,l2-cache-file-size=4095") < 0 &&
+		   strstr(e.msg, "4095") && strstr(e.msg, "4096"), "%s", e.msg);
+}
+
+static void test_contradictions(void)
+{
+	static const struct {
+		const char *list, *one, *two;
+	} rows[] = {
+		{ "metadata-cache=off,l2-cache-size=1M", "metadata-cache' (off)", "l2-cache-size' (1M)" },
+		{ "metadata-cache=no,cache-size=1M", "metadata-cache' (no)", "cache-size' (1M)" },
+		{ "metadata-cache=off,l2-cache-file=x", "metadata-cache' (off)", "l2-cache-file' (x)" },
+		{ "overlap-check=all,overlap-check.template=none", "'overlap-check' (all)", "template' (none)" },
+		{ "cache-size=64k,l2-cache-size=128k", "(65536)", "(131072)" },
+	};
+	struct qcow2 q;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		ok(read_options(&q, GIB, 16, false, rows[i].list) < 0 && strstr(e.msg, rows[i].one) &&
+			   strstr(e.msg, rows[i].two), "%s: %s", rows[i].list, e.msg);
 }
 
 int main(void)
 {
 	test_caches();
 	test_flags();
+	test_behaviour_of_caches();
+	test_second_level();
+	test_contradictions();
+	free(second);
 	return done_testing();
 }
