@@ -105,7 +105,8 @@ static int start_wait(struct request *r)
 	if (r->wait.op == WAIT_READ && !flush && ++r->loads > r->rs->patience)
 		r->blocks = true;
 	r->wait_io.req = (struct ioq_req){ .op = ops[r->wait.op], .file = r->wait.file,
-					   .off = r->wait.off, .buf = r->wait.buf, .len = r->wait.len };
+					   .off = r->wait.off, .buf = r->wait.buf, .len = r->wait.len,
+					   .flags = IOQ_METADATA };
 	r->wait_io.done = wait_ended;
 	r->waiting = true;
 	r->rs->active++;

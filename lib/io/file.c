@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "base/range.h"
 #include "io/file_priv.h"
+#include "io/ioq_priv.h"
 
 static const struct file_hook *hook;
 
@@ -35,6 +36,8 @@ int file_hook_call(struct file *f, enum file_op op, uint64_t off, const void *bu
 {
 	if (f->shadow)
 		return f->hook_code;
+	if (f->meter)
+		ioq_meter_charge(f->meter, f, op, off, len);
 	return hook ? hook->call(hook->ctx, f, op, off, buf, len) : 0;
 }
 
@@ -156,6 +159,7 @@ void file_close(struct file *f)
 	if (!f)
 		return;
 	direct_close(f);
+	ioq_meter_put(f->meter);
 	close(f->fd);
 	free(f->path);
 	free(f);

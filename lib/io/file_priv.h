@@ -37,6 +37,9 @@ struct file {
 	bool alone;			/* one that bears no other beside it */
 	bool resting;			/* nothing starts: the owner waits for those in flight */
 
+	/* Counts what is done without a queue: that of a model engine which has had requests for it. */
+	struct ioq_meter *meter;	/* or NULL */
+
 	/*
 	 * A copy for a call in another thread: it has seen the hook, which said hook_code; warnings
 	 * and what is learned are left to the owner of the file.
@@ -54,7 +57,7 @@ struct file {
 	bool cache_hole;
 };
 
-/* Calls the hook, if any: 0, or the errno value to fail with. */
+/* Called before each operation. Calls the hook, if any: 0, or the errno value to fail with. */
 int file_hook_call(struct file *f, enum file_op op, uint64_t off, const void *buf, uint64_t len);
 /* Fails, with *e, when the file may not be changed: opened for reading, or after a failed sync. */
 int file_check_change(struct file *f, struct qimg_error *e);

@@ -7,6 +7,9 @@
  * The devices are made so that they explain figures that others have published, where that is their
  * source. In such figures guest data often costs a fixed time of the thread that runs the image, while
  * other requests hide what the device takes; loading a table is not hidden.
+ *
+ * What is done to a file without the queue is metadata, and the owner waits for it: from the first
+ * request for a file on, a meter counts that, too.
  */
 #include "io/ioq_priv.h"
 
@@ -68,8 +71,15 @@ struct place {
 	uint64_t from, to;
 };
 
+struct ioq_meter {
+	unsigned users;			/* files, and the model while there is one */
+	struct model *model;		/* NULL: it is gone */
+};
+
 struct model {
 	const struct device *device;
+	struct ioq_meter *meter;
+	bool performing;		/* what the meter sees is a request's */
 	uint64_t now;
 	uint64_t owner;			/* until when the owner is busy */
 	uint64_t channel[MOST_CHANNELS];
@@ -100,15 +110,42 @@ static int model_open(struct ioq *q, const char *arg, struct qimg_error *e)
 	m = mem_zalloc(sizeof(*m), e);
 	if (!m)
 		return -1;
+	m->meter = mem_zalloc(sizeof(*m->meter), e);
+	if (!m->meter) {
+		free(m);
+		return -1;
+	}
+	m->meter->users = 1;
+	m->meter->model = m;
 	m->device = &devices[i];
 	q->name = devices[i].name;
 	q->state = m;
 	return 0;
 }
 
+void ioq_meter_put(struct ioq_meter *meter)
+{
+	if (meter && !--meter->users)
+		free(meter);
+}
+
+/* Puts the meter on a file, in the place of another model's. */
+static void watch(struct model *m, struct file *f)
+{
+	if (f->meter == m->meter)
+		return;
+	ioq_meter_put(f->meter);
+	f->meter = m->meter;
+	m->meter->users++;
+}
+
 static void model_close(struct ioq *q)
 {
-	free(q->state);
+	struct model *m = q->state;
+
+	m->meter->model = NULL;
+	ioq_meter_put(m->meter);
+	free(m);
 }
 
 /* Whether the buffer has all of it. What is used moves to its front. */
@@ -186,12 +223,34 @@ static uint64_t due(struct model *m, const struct ioq_req *r)
 	return m->now;
 }
 
+void ioq_meter_charge(struct ioq_meter *meter, struct file *f, enum file_op op, uint64_t off,
+		      uint64_t len)
+{
+	static const enum ioq_op ops[] = {
+		[FILE_OP_READ] = IOQ_READ,	[FILE_OP_WRITE] = IOQ_WRITE,
+		[FILE_OP_ZERO] = IOQ_ZERO,	[FILE_OP_ALLOCATE] = IOQ_ZERO,
+		[FILE_OP_PUNCH] = IOQ_DISCARD,	[FILE_OP_TRUNCATE] = IOQ_ZERO,
+		[FILE_OP_SYNC] = IOQ_SYNC,
+	};
+	struct ioq_req r = { .op = ops[op], .file = f, .off = off, .len = len,
+			     .flags = IOQ_METADATA };
+	struct model *m = meter->model;
+
+	if (!m || m->performing)
+		return;
+	m->now = max_u64(m->now, due(m, &r));
+	m->owner = max_u64(m->owner, m->now);
+}
+
 static bool model_start(struct ioq *q, struct ioq_io *io)
 {
 	struct model *m = q->state;
 	struct ioq_io **p = &m->first;
 
+	watch(m, io->req->file);
+	m->performing = true;
 	ioq_perform(io->req);
+	m->performing = false;
 	io->due = io->req->code ? m->now : due(m, io->req);
 	while (*p && (*p)->due <= io->due)
 		p = &(*p)->next;

@@ -120,6 +120,10 @@ bool ioq_need_helpers(struct ioq *q);
 void ioq_settle(struct file *f);
 /* What is left of a TRANSFER, as one call can move it. */
 size_t ioq_piece(const struct ioq_io *io);
+/* ioq_model.c: an operation on f without a queue. */
+void ioq_meter_charge(struct ioq_meter *meter, struct file *f, enum file_op op, uint64_t off,
+		      uint64_t len);
+void ioq_meter_put(struct ioq_meter *meter);	/* of a file; NULL is allowed */
 /* Does what r says, now, with plain system calls, and fills code and error. */
 void ioq_perform(struct ioq_req *r);
 

@@ -162,6 +162,45 @@ static void many_at_once(void)
 	ioq_free(q);
 }
 
+/* What an image does with its file without the queue, as tables that a caller waits for. */
+static void without_the_queue(void)
+{
+	struct ioq *q = NULL, *other = NULL;
+	struct file *g = NULL;
+	uint64_t table, data, before;
+	struct ioq_req r;
+
+	ioq_new(&q, "model=ssd-2018", 4, &e);
+	table = take(q, IOQ_READ, 3 << 20, 65536, IOQ_METADATA);
+	data = take(q, IOQ_READ, 0, 4096, 0);
+	before = ioq_model_now(q);
+	ok(!file_read(f, 1 << 20, buf, 65536, &e) && ioq_model_now(q) - before == table,
+	   "a table that is read at once costs what it costs in the queue");
+	r = (struct ioq_req){ .op = IOQ_READ, .file = f, .off = 4096, .buf = buf, .len = 4096 };
+	before = ioq_model_now(q);
+	ioq_submit(q, &r);
+	ok(!file_read(f, 2 << 20, buf, 65536, &e) && ioq_reap(q) == &r &&
+		   ioq_model_now(q) - before == table,
+	   "what is in flight meanwhile is done meanwhile");
+	before = ioq_model_now(q);
+	ok(!file_write(f, 1 << 20, buf, 65536, &e) && ioq_model_now(q) - before == table,
+	   "so does one that is written");
+	before = ioq_model_now(q);
+	ok(!file_sync(f, &e) && ioq_model_now(q) - before == 1000000, "and a sync");
+	before = ioq_model_now(q);
+	ok(!file_open(&g, "file", 0, &e) && !file_read(g, 0, buf, 4096, &e) &&
+		   ioq_model_now(q) == before,
+	   "a file that the queue has not seen is not counted");
+	file_close(g);
+	ok(!ioq_new(&other, "model=ssd-2018", 4, &e) && take(other, IOQ_READ, 0, 4096, 0) == data &&
+		   !file_read(f, 0, buf, 65536, &e) && ioq_model_now(q) == before &&
+		   ioq_model_now(other) == data + table,
+	   "the queue that has had it last counts");
+	ioq_free(other);
+	ok(!file_read(f, 0, buf, 65536, &e) && ioq_model_now(q) == before, "when that is gone, none");
+	ioq_free(q);
+}
+
 static void real(void)
 {
 	uint8_t out[100], in[100] = { 0 };
@@ -203,6 +242,7 @@ int main(void)
 	disk_2016();
 	misses_2019();
 	many_at_once();
+	without_the_queue();
 	real();
 	file_close(f);
 	return done_testing();
