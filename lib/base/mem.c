@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -86,30 +84,6 @@ void *mem_buffer(size_t size, struct qimg_error *e)
 		return NULL;
 	}
 	return p;
-}
-
-size_t mem_page_size(void)
-{
-	long size = sysconf(_SC_PAGESIZE);
-
-	return size > 0 ? (size_t)size : BUFFER_ALIGN;
-}
-
-void *mem_pages(size_t size, struct qimg_error *e)
-{
-	void *p = NULL;
-
-	if (posix_memalign(&p, max_u64(mem_page_size(), BUFFER_ALIGN), size ? size : 1)) {
-		error_nomem(e);
-		return NULL;
-	}
-	return p;
-}
-
-void mem_give_back(void *p, size_t size)
-{
-	/* That it is not possible (locked memory, say) does no harm. */
-	madvise(p, size, MADV_DONTNEED);
 }
 
 int mem_grow(void **p, size_t old_count, size_t count, size_t size, struct qimg_error *e)

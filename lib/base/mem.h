@@ -18,13 +18,6 @@ char *mem_printf(struct qimg_error *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* For transfers: aligned to a page, so that O_DIRECT can take it; freed with free(). */
 void *mem_buffer(size_t size, struct qimg_error *e);
-/*
- * Whole pages of the system's, whose memory can be given back for a while: they are still there then, their
- * content is not. Freed with free().
- */
-size_t mem_page_size(void);
-void *mem_pages(size_t size, struct qimg_error *e);
-void mem_give_back(void *p, size_t size);
 /* Grows *p from old_count to count elements of `size`, new ones zeroed. 0, or -1 with *p as it was. */
 int mem_grow(void **p, size_t old_count, size_t count, size_t size, struct qimg_error *e);
 

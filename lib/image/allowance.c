@@ -131,7 +131,7 @@ static void make_room(struct allowance *a, struct allowance_user *u, uint64_t by
 	struct allowance_user *from;
 
 	a->missed += bytes;
-	if (a->missed >= a->bytes)
+	if (a->missed >= a->bytes / 2)
 		age_all(a);
 	while (a->used + bytes > a->bytes) {
 		from = a->no_idle ? NULL : most_idle(a, u);

@@ -7,7 +7,7 @@
  * for long; one that has less than an equal share also from the image with the most. Else it has to
  * do with what it has. Everybody may have `least` at any time, beyond the whole if need be.
  *
- * For long: since before as much was asked for in vain, by all together, as there is altogether.
+ * For long: since before half as much was asked for in vain, by all together, as there is.
  */
 #ifndef IMAGE_ALLOWANCE_H
 #define IMAGE_ALLOWANCE_H
@@ -23,7 +23,7 @@ enum { ALLOWANCE_BYTES = 32 << 20 };
 struct allowance_user {
 	/* Filled by the user. */
 	uint64_t least;
-	uint64_t (*idle)(struct allowance_user *u);	/* bytes untouched since before the last but one `age` */
+	uint64_t (*idle)(struct allowance_user *u);	/* bytes not touched between the last two `age`, nor since */
 	/*
 	 * Calls allowance_put for at least so many bytes, if it can; of idle ones, or (any) of what it can
 	 * do without most easily.

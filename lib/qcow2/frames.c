@@ -7,11 +7,14 @@
 #include "qcow2/frames.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "io/pages.h"
 
-#define BLOCK (64 * KIB)
+#define BLOCK (256 * KIB)
+#define AT_HAND MIB		/* stay in memory without being used */
 
 struct group {
 	uint16_t used;
@@ -24,8 +27,9 @@ struct frames {
 	uint8_t **block;
 	uint32_t blocks;
 	struct group *group;
-	uint32_t *free;			/* numbers; the last one put is the next one taken */
-	uint32_t free_count;
+	/* Numbers of those that are free; the last one put is the next one taken, of the first kind first. */
+	uint32_t *hot, *cold;
+	uint32_t hot_count, cold_count, most_hot;
 	uint64_t resident;		/* groups */
 };
 
@@ -36,8 +40,9 @@ int frames_open(struct frames **out, uint32_t size, struct qimg_error *e)
 	if (!f)
 		return -1;
 	f->size = size;
-	f->per_group = (uint32_t)max_u64(mem_page_size() / size, 1);
+	f->per_group = (uint32_t)max_u64(pages_unit() / size, 1);
 	f->per_block = (uint32_t)max_u64(BLOCK / size, f->per_group);
+	f->most_hot = (uint32_t)max_u64(AT_HAND / size, 2);
 	*out = f;
 	return 0;
 }
@@ -47,39 +52,41 @@ void frames_close(struct frames *f)
 	if (!f)
 		return;
 	for (uint32_t i = 0; i < f->blocks; i++)
-		free(f->block[i]);
+		pages_free(f->block[i], (size_t)f->per_block * f->size);
 	free(f->block);
 	free(f->group);
-	free(f->free);
+	free(f->hot);
+	free(f->cold);
 	free(f);
 }
 
-static int grow(void **p, size_t old, size_t more, size_t size, struct qimg_error *e)
+/* The array that `pointer` points to gets room for n more. */
+static int grow(void *pointer, size_t old, size_t n, size_t size, struct qimg_error *e)
 {
-	return mem_grow(p, old, old + more, size, e);
+	void *p;
+	int ret;
+
+	memcpy(&p, pointer, sizeof(p));
+	ret = mem_grow(&p, old, old + n, size, e);
+	memcpy(pointer, &p, sizeof(p));
+	return ret;
 }
 
 static int add_block(struct frames *f, struct qimg_error *e)
 {
 	uint32_t count = f->blocks * f->per_block, groups = count / f->per_group;
-	void *block = f->block, *group = f->group, *free_list = f->free;
-	int ret = grow(&block, f->blocks, 1, sizeof(*f->block), e);
 
-	f->block = block;
-	if (!ret)
-		ret = grow(&group, groups, f->per_block / f->per_group, sizeof(*f->group), e);
-	f->group = group;
-	if (!ret)
-		ret = grow(&free_list, count, f->per_block, sizeof(*f->free), e);
-	f->free = free_list;
-	if (ret)
+	if (grow(&f->block, f->blocks, 1, sizeof(*f->block), e) < 0 ||
+	    grow(&f->group, groups, f->per_block / f->per_group, sizeof(*f->group), e) < 0 ||
+	    grow(&f->hot, count, f->per_block, sizeof(*f->hot), e) < 0 ||
+	    grow(&f->cold, count, f->per_block, sizeof(*f->cold), e) < 0)
 		return -1;
-	f->block[f->blocks] = mem_pages((size_t)f->per_block * f->size, e);
+	f->block[f->blocks] = pages_new((size_t)f->per_block * f->size, e);
 	if (!f->block[f->blocks])
 		return -1;
 	f->blocks++;
 	for (uint32_t i = f->per_block; i-- > 0;)
-		f->free[f->free_count++] = count + i;
+		f->cold[f->cold_count++] = count + i;
 	return 0;
 }
 
@@ -92,9 +99,9 @@ int frames_get(struct frames *f, struct frame *fr, struct qimg_error *e)
 {
 	struct group *g;
 
-	if (!f->free_count && add_block(f, e) < 0)
+	if (!f->hot_count && !f->cold_count && add_block(f, e) < 0)
 		return -1;
-	fr->number = f->free[--f->free_count];
+	fr->number = f->hot_count ? f->hot[--f->hot_count] : f->cold[--f->cold_count];
 	fr->data = at(f, fr->number);
 	g = &f->group[fr->number / f->per_group];
 	g->used++;
@@ -110,7 +117,7 @@ static void give_back_group(struct frames *f, uint32_t group)
 
 	if (g->used || !g->resident)
 		return;
-	mem_give_back(at(f, group * f->per_group), (size_t)f->per_group * f->size);
+	pages_give_back(at(f, group * f->per_group), (size_t)f->per_group * f->size);
 	g->resident = false;
 	f->resident--;
 }
@@ -120,16 +127,21 @@ void frames_put(struct frames *f, struct frame *fr, bool give_back)
 	uint32_t group = fr->number / f->per_group;
 
 	f->group[group].used--;
-	f->free[f->free_count++] = fr->number;
 	fr->data = NULL;
-	if (give_back)
+	if (give_back || f->hot_count >= f->most_hot)
 		give_back_group(f, group);
+	if (f->group[group].resident)
+		f->hot[f->hot_count++] = fr->number;
+	else
+		f->cold[f->cold_count++] = fr->number;
 }
 
 void frames_trim(struct frames *f)
 {
 	for (uint32_t i = 0; i < f->blocks * f->per_block / f->per_group; i++)
 		give_back_group(f, i);
+	while (f->hot_count)
+		f->cold[f->cold_count++] = f->hot[--f->hot_count];
 }
 
 uint64_t frames_bytes(const struct frames *f)

@@ -46,6 +46,19 @@ static unsigned tap_ran, tap_failed, tap_planned;
 /* diag: a line for whoever reads the output of a failed check. */
 #define diag(...) tap_diag(__VA_ARGS__)
 
+/* Sanitizers keep memory that the program has given back: what is resident tells nothing then. */
+#if defined(__has_feature)
+#define TAP_SANITIZER(name) __has_feature(name)
+#else
+#define TAP_SANITIZER(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+	TAP_SANITIZER(address_sanitizer) || TAP_SANITIZER(thread_sanitizer)
+#define tap_memory_tells false
+#else
+#define tap_memory_tells true
+#endif
+
 #define TAP_UNUSED __attribute__((unused))
 #define TAP_PRINTF(a, b) __attribute__((format(printf, a, b)))
 
