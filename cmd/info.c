@@ -7,16 +7,20 @@
 #include <string.h>
 #include <time.h>
 
+#include "infocache.h"
 #include "open.h"
 #include "ui.h"
 
-enum { BACKING_CHAIN = 256 };
+enum { BACKING_CHAIN = 256, CACHE };
 
 static const struct opt options[] = {
 	OPEN_OPT_FORMAT("Format of the image (default: found out from its content)"),
 	OPEN_OPT_IMAGE_OPTS,
 	{ .id = BACKING_CHAIN, .name = "backing-chain",
 	  .help = "Describe all images of the backing chain" },
+	{ .id = CACHE, .name = "cache",
+	  .help = "Describe the caches of metadata instead: how large they have\n"
+		  "to be and are, what they cover, which options to give" },
 	OPEN_OPT_OUTPUT,
 	OPEN_OPT_SHARE,
 	{ 0 }
@@ -170,7 +174,7 @@ static int print(const struct qimg_value *v, bool json)
 
 /* ---- asking ---------------------------------------------------------------- */
 
-static int info_one(const char *name, struct open_how *h, struct qimg_value **v)
+static int info_one(const char *name, struct open_how *h, bool cache, struct qimg_value **v)
 {
 	struct qimg_image *img;
 	struct qimg_error e;
@@ -179,7 +183,7 @@ static int info_one(const char *name, struct open_how *h, struct qimg_value **v)
 	h->flags |= QIMG_OPEN_HEADER_ONLY | QIMG_OPEN_NO_BACKING;
 	if (open_image(name, h, &img))
 		return -1;
-	ret = qimg_info(img, v, &e);
+	ret = cache ? qimg_cache_info(img, v, &e) : qimg_info(img, v, &e);
 	if (ret)
 		ui_error("Could not read what '%s' is: %s", name, e.msg);
 	if (qimg_close(img, &e))
@@ -187,16 +191,19 @@ static int info_one(const char *name, struct open_how *h, struct qimg_value **v)
 	return ret;
 }
 
-static int info_chain(const char *name, const struct open_how *h, struct qimg_value **v)
+static int info_chain(const char *name, const struct open_how *h, bool cache, struct qimg_value **v)
 {
+	int (*const ask)(const char *, const char *, const struct qimg_opts *, unsigned,
+			 struct qimg_value **, struct qimg_error *) =
+		cache ? qimg_cache_info_chain : qimg_info_chain;
 	struct qimg_opts *opts = NULL;
 	struct qimg_error e;
 	int ret = -1;
 
 	if (!h->image_opts)
-		ret = qimg_info_chain(name, h->format, NULL, h->flags, v, &e);
+		ret = ask(name, h->format, NULL, h->flags, v, &e);
 	else if ((opts = open_options(name, &e)))
-		ret = qimg_info_chain(NULL, NULL, opts, h->flags, v, &e);
+		ret = ask(NULL, NULL, opts, h->flags, v, &e);
 	if (ret)
 		open_failed(name, &e);
 	qimg_opts_free(opts);
@@ -206,16 +213,18 @@ static int info_chain(const char *name, const struct open_how *h, struct qimg_va
 static int run(const struct args *a)
 {
 	const struct arg *output = args_last(a, OPEN_OUTPUT);
-	bool json = output && output->number == 1;
+	bool json = output && output->number == 1, cache = args_has(a, CACHE);
 	struct qimg_value *v = NULL;
 	struct open_how h;
 	int ret;
 
 	if (open_how(a, 0, &h))
 		return 1;
-	ret = args_has(a, BACKING_CHAIN) ? info_chain(a->operands[0], &h, &v)
-					 : info_one(a->operands[0], &h, &v);
-	if (!ret)
+	ret = args_has(a, BACKING_CHAIN) ? info_chain(a->operands[0], &h, cache, &v)
+					 : info_one(a->operands[0], &h, cache, &v);
+	if (!ret && cache && !json)
+		infocache_print(v);
+	else if (!ret)
 		ret = print(v, json);
 	qimg_value_free(v);
 	return ret ? 1 : 0;

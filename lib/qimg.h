@@ -226,6 +226,9 @@ int qimg_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_err
 
 /* ---- metadata caches ------------------------------------------------------------------------- */
 
+/* L2 caches whose size is not given have this much together, in each chain. */
+#define QIMG_SHARED_CACHE (UINT64_C(32) << 20)
+
 /*
  * How large the caches of a qcow2 image become by the open options, and what that covers. The caller
  * describes the image; all sizes are in bytes.
@@ -252,6 +255,15 @@ struct qimg_cache_sizes {
  * are not looked at.
  */
 int qimg_cache_sizes(struct qimg_cache_sizes *s, const struct qimg_opts *opts, struct qimg_error *e);
+/*
+ * What the caches of one image are, what they cover and which options would be good: an object with the
+ * keys of `qimg info --cache --output=json`, see qimg-info(1). Formats without caches have only
+ * filename, format and virtual-size. The caller frees it with qimg_value_free.
+ */
+int qimg_cache_info(struct qimg_image *img, struct qimg_value **info, struct qimg_error *e);
+/* That of a chain, as qimg_info_chain. */
+int qimg_cache_info_chain(const char *name, const char *format, const struct qimg_opts *opts,
+			  unsigned flags, struct qimg_value **list, struct qimg_error *e);
 
 /* ---- long operations -------------------------------------------------------------------------- */
 

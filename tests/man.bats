@@ -101,3 +101,40 @@ listed() {
 		grep -q '^\.Sh EXAMPLES' "$page" || fail "$page"
 	done
 }
+
+# examples PAGE: what is typed ("$ ...", with the lines that belong to it) and
+# what that prints, from the literal displays of a page
+run_examples() {
+	python3 - "$1" "$SRCDIR" <<-'PY'
+	import re, subprocess, sys
+	page = open(sys.argv[1]).read()
+	ran = 0
+	for block in re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", page, re.M | re.S):
+	    if not block.startswith("$ "):
+	        continue
+	    text = block.replace("\\e", "\\")
+	    for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+	        lines = part.split("\n")
+	        end = 0
+	        while lines[end].endswith("\\"):
+	            end += 1
+	        command, want = "\n".join(lines[:end + 1]), "\n".join(lines[end + 1:])
+	        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+	        if done.returncode or done.stdout.rstrip("\n") != want.rstrip("\n"):
+	            sys.exit("%s\nends with %d and prints\n%s%s" % (command, done.returncode, done.stdout, done.stderr))
+	        ran += 1
+	print(ran)
+	PY
+}
+
+@test "examples that show what they print print that" {
+	need python3 jq
+	mkdir bin
+	ln -s "$QIMG" bin/qimg
+	PATH=$PWD/bin:$PATH
+	[ "$(run_examples "$SRCDIR/man/qimg-info.1")" -ge 4 ]
+	[ "$(run_examples "$SRCDIR/man/qimg-format.5")" -ge 7 ]
+	printf '.Bd -literal\n$ echo a\nb\n.Ed\n' >bad
+	run run_examples bad
+	[ "$status" -ne 0 ]
+}

@@ -142,6 +142,8 @@ struct driver {
 
 	/* Adds to `info`, an object that has the general keys. */
 	int (*info)(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
+	/* NULL, or the same about its caches of metadata. */
+	int (*cache_info)(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
 	int (*load_snapshot)(struct qimg_image *img, const char *spec, struct qimg_error *e);
 
 	/* ---- creation ---- */

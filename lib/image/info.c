@@ -136,7 +136,26 @@ fail:
 	return -1;
 }
 
+int qimg_cache_info(struct qimg_image *img, struct qimg_value **out, struct qimg_error *e)
+{
+	struct qimg_value *info = value_object(e);
+
+	if (!info)
+		return -1;
+	if (value_set_string(info, "filename", img->filename, e) < 0 ||
+	    value_set_string(info, "format", img->driver->name, e) < 0 ||
+	    value_set_int(info, "virtual-size", img->size, e) < 0 ||
+	    (img->driver->cache_info && img->driver->cache_info(img, info, e) < 0)) {
+		qimg_value_free(info);
+		return -1;
+	}
+	*out = info;
+	return 0;
+}
+
 /* ---- chains ---- */
+
+typedef int (*describe_fn)(struct qimg_image *img, struct qimg_value **info, struct qimg_error *e);
 
 /* The images seen so far. */
 struct seen {
@@ -199,8 +218,8 @@ static int ref_below(struct ref *r, struct qimg_image *img, struct qimg_error *e
 }
 
 /* Adds one image to the list; *r becomes what is below it. */
-static int describe(struct qimg_value *list, struct seen *s, struct ref *r, unsigned flags,
-		    struct qimg_error *e)
+static int add_next(struct qimg_value *list, struct seen *s, struct ref *r, unsigned flags,
+		    describe_fn describe, struct qimg_error *e)
 {
 	const char *above = s->count ? s->names[s->count - 1] : NULL;
 	struct qimg_value *info;
@@ -211,7 +230,8 @@ static int describe(struct qimg_value *list, struct seen *s, struct ref *r, unsi
 		return above ? error_prefix(e, "Could not open backing file '%s' of '%s'", r->name, above)
 			     : -1;
 	ref_free(r);
-	if (see(s, img, above, e) == 0 && qimg_info(img, &info, e) == 0 &&
+	img->depth = (unsigned)s->count;
+	if (see(s, img, above, e) == 0 && describe(img, &info, e) == 0 &&
 	    value_append(list, info, e) == 0)
 		rc = ref_below(r, img, e);
 	img->driver->close(img);
@@ -219,8 +239,9 @@ static int describe(struct qimg_value *list, struct seen *s, struct ref *r, unsi
 	return rc;
 }
 
-int qimg_info_chain(const char *name, const char *format, const struct qimg_opts *opts,
-		    unsigned flags, struct qimg_value **list, struct qimg_error *e)
+static int describe_chain(const char *name, const char *format, const struct qimg_opts *opts,
+			  unsigned flags, describe_fn describe, struct qimg_value **list,
+			  struct qimg_error *e)
 {
 	struct seen s = { 0 };
 	struct ref r = { .name = name ? mem_strdup(name, e) : NULL,
@@ -236,7 +257,7 @@ int qimg_info_chain(const char *name, const char *format, const struct qimg_opts
 	if (!s.ids || !s.names)
 		goto out;
 	do {
-		rc = describe(l, &s, &r, flags | QIMG_OPEN_HEADER_ONLY, e);
+		rc = add_next(l, &s, &r, flags | QIMG_OPEN_HEADER_ONLY, describe, e);
 	} while (rc == 0 && r.name);
 out:
 	for (size_t i = 0; i < s.count; i++)
@@ -250,4 +271,16 @@ out:
 	}
 	*list = l;
 	return 0;
+}
+
+int qimg_info_chain(const char *name, const char *format, const struct qimg_opts *opts,
+		    unsigned flags, struct qimg_value **list, struct qimg_error *e)
+{
+	return describe_chain(name, format, opts, flags, qimg_info, list, e);
+}
+
+int qimg_cache_info_chain(const char *name, const char *format, const struct qimg_opts *opts,
+			  unsigned flags, struct qimg_value **list, struct qimg_error *e)
+{
+	return describe_chain(name, format, opts, flags, qimg_cache_info, list, e);
 }

@@ -128,7 +128,7 @@ static void divide(struct qimg_cache_sizes *s, const struct given *g)
 {
 	uint64_t min_rc = min_refcount(s);
 	uint64_t l2 = min_u64(s->l2_full, g->has_l2   ? g->l2 :
-					  g->has_file ? DEFAULT_OVER_FILE : CACHESIZE_DEFAULT_L2);
+					  g->has_file ? DEFAULT_OVER_FILE : QIMG_SHARED_CACHE);
 
 	s->l2_size = l2;
 	s->refcount_size = g->rc;

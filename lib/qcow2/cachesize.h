@@ -8,8 +8,6 @@
 
 #include "qimg.h"
 
-#define CACHESIZE_DEFAULT_L2 (UINT64_C(32) << 20)	/* without options: at most, for a whole chain */
-
 extern const char *const cachesize_keys[];	/* the options it reads, ended by NULL */
 
 /* Fills in what depends on the image alone: tables, l2_full, table_cover. */

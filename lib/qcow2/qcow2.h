@@ -119,9 +119,10 @@ void refcount_close(struct qcow2 *q);
 /* flush.c: brings an image opened for writing to its clean state (dirty bit), then nothing is dirty. */
 int flush_close(struct qcow2 *q, struct qimg_error *e);
 
-/* ---- info.c, snaptable.c, create.c ---- */
+/* ---- info.c, cacheinfo.c, snaptable.c, create.c ---- */
 
 int qcow2_info(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
+int qcow2_cache_info(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
 int qcow2_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_error *e);
 extern const struct qimg_option qcow2_create_options[];
 int qcow2_create_check(struct qimg_creation *c, struct qimg_error *e);
