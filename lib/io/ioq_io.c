@@ -292,13 +292,30 @@ static void help(struct pool_job *job, unsigned worker)
 		io->result = -errno;
 }
 
+/*
+ * Writes through the page cache to one file exclude each other in the kernel: more than one at a time
+ * would only spin, and take the processors from those who read.
+ */
+static bool is_serial(const struct ioq *q, const struct ioq_io *io)
+{
+	const struct ioq_req *r = io->req;
+
+	return io->way == IOQ_TRANSFER && r->op == IOQ_WRITE && !io->direct && !r->file->device &&
+	       (!q->serial || q->serial_file == r->file);
+}
+
 void ioq_hand_over(struct ioq *q, struct ioq_io *io)
 {
 	io->helped = true;
+	io->serial = is_serial(q, io);
+	if (io->serial) {
+		q->serial++;
+		q->serial_file = io->req->file;
+	}
 	q->helping++;
 	io->job.run = help;
 	if (ioq_need_helpers(q)) {
-		pool_submit(q->helpers, &io->job);
+		(io->serial ? pool_submit_serial : pool_submit)(q->helpers, &io->job);
 		return;
 	}
 	help(&io->job, 0);
@@ -316,8 +333,23 @@ static void start_call(struct ioq *q, struct ioq_io *io, int hook)
 	ioq_hand_over(q, io);
 }
 
+/*
+ * Reading what the page cache has is copying, which the owner is busy with, whatever the engine. A helper
+ * copies meanwhile where there is a processor for it and the owner has something else to do.
+ */
+static bool shares_work(const struct ioq *q, const struct ioq_io *io)
+{
+	return io->way == IOQ_TRANSFER && io->req->op == IOQ_READ && !io->direct &&
+	       ioq_piece(io) >= IOQ_BIG && q->helping < q->spare &&
+	       (q->running > 1 || q->finished.first);
+}
+
 static void start_piece(struct ioq *q, struct ioq_io *io)
 {
+	if (shares_work(q, io)) {
+		ioq_hand_over(q, io);
+		return;
+	}
 	io->helped = false;
 	q->engaged++;
 	if (q->engine->start && q->engine->start(q, io))
@@ -388,10 +420,12 @@ static void advance_fallocate(struct ioq *q, struct ioq_io *io, ssize_t result)
 
 void ioq_advance(struct ioq *q, struct ioq_io *io, ssize_t result)
 {
-	if (io->helped)
+	if (io->helped) {
 		q->helping--;
-	else
+		q->serial -= io->serial;
+	} else {
 		q->engaged--;
+	}
 	switch (io->way) {
 	case IOQ_TRANSFER:
 		advance_transfer(q, io, result);

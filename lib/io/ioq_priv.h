@@ -6,12 +6,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/bytes.h"
 #include "io/file_priv.h"
 #include "io/ioq.h"
 #include "io/pool.h"
 
 /* As many threads of an engine that lives on them sleep in system calls at most. */
 #define MOST_THREADS 64
+
+/* A copy that takes longer than to have another thread make it. */
+#define IOQ_BIG (64 * KIB)
 
 enum ioq_way {
 	IOQ_TRANSFER,		/* pread or pwrite of what is left, once */
@@ -35,6 +39,7 @@ struct ioq_io {			/* a request that has been started */
 	bool direct;		/* TRANSFER: to be done past the page cache */
 	bool flying;		/* counted in file->flying */
 	bool helped;		/* a helper thread has it, not the engine */
+	bool serial;		/* and not while another serial one runs */
 	bool urge;		/* TRANSFER: tell the kernel to start writing to storage */
 	bool grows;		/* counted in file->growing */
 	bool settled;		/* DATASYNC: done, but others of this file are not */
@@ -85,6 +90,8 @@ struct ioq {
 	struct ioq_list finished;	/* not reaped yet */
 	unsigned running;		/* in slots: */
 	unsigned helping;		/*   with helper threads */
+	unsigned serial;		/*   of these, one at a time, all for one file: */
+	const struct file *serial_file;
 	unsigned engaged;		/*   with the engine */
 	unsigned loose;			/*   with `loose` set */
 	unsigned alone;			/*   with `alone` set */
@@ -92,6 +99,7 @@ struct ioq {
 	struct pool *helpers;		/* made when first needed */
 	bool no_helpers;		/* there can be none */
 	unsigned most_helpers;
+	unsigned spare;			/* processors beside the owner's */
 	int epoll, event;		/* for ioq_fd; -1: never asked for */
 	bool event_set;
 	struct ioq_io *free;

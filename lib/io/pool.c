@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The workers of a pool. One lock guards both lists, of jobs to run and of jobs that have run; it is
- * never held while a job runs.
+ * The workers of a pool. One lock guards the lists, of jobs to run and of jobs that have run; it is
+ * never held while a job runs. Of serial jobs one is run at a time.
  *
- * The descriptor costs a system call each time the second list stops or starts being empty, so it is
+ * The descriptor costs a system call each time the last list stops or starts being empty, so it is
  * made only when somebody asks for it. It is readable exactly while that list is not empty.
  */
 #include "io/pool.h"
@@ -36,8 +36,9 @@ struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t work;		/* there is a job, or `stop` */
 	pthread_cond_t ready;		/* a job has run */
-	struct job_list jobs, done;
+	struct job_list jobs, serial, done;
 	unsigned queued;		/* in jobs */
+	bool serial_runs;		/* a worker has a serial job */
 	unsigned idle;			/* workers that wait for a job */
 	bool waiting;			/* the owner waits for `ready` */
 	bool stop;
@@ -100,18 +101,31 @@ static bool add_done(struct pool *p, struct pool_job *job)
 	return wake;
 }
 
+/* With the lock: a job that can be run now, or NULL. */
+static struct pool_job *take_job(struct pool *p)
+{
+	struct pool_job *job = p->serial_runs ? NULL : list_take(&p->serial);
+
+	if (job) {
+		p->serial_runs = true;
+		return job;
+	}
+	job = list_take(&p->jobs);
+	if (job)
+		p->queued--;
+	return job;
+}
+
 /* The next job, with the lock; NULL: it is time to stop. */
 static struct pool_job *next_job(struct pool *p)
 {
 	struct pool_job *job;
 
-	while (!(job = list_take(&p->jobs)) && !p->stop) {
+	while (!(job = take_job(p)) && !p->stop) {
 		p->idle++;
 		pthread_cond_wait(&p->work, &p->lock);
 		p->idle--;
 	}
-	if (job)
-		p->queued--;
 	return job;
 }
 
@@ -127,6 +141,8 @@ static void *worker_main(void *arg)
 		pthread_mutex_unlock(&p->lock);
 		job->run(job, number);
 		pthread_mutex_lock(&p->lock);
+		if (job->serial)
+			p->serial_runs = false;
 		/* Who is woken needs the lock: better not while it is held. */
 		if (add_done(p, job)) {
 			pthread_mutex_unlock(&p->lock);
@@ -156,7 +172,7 @@ static int start_worker(struct pool *p)
 	return code;
 }
 
-static unsigned count_cpus(void)
+unsigned pool_cpus(void)
 {
 	int size, n = 0;
 	cpu_set_t *set;
@@ -186,6 +202,7 @@ static struct pool *make(unsigned most, struct qimg_error *e)
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->ready, NULL);
 	list_init(&p->jobs);
+	list_init(&p->serial);
 	list_init(&p->done);
 	p->event = -1;
 	p->most = most;
@@ -209,7 +226,7 @@ static int start(struct pool **p, struct pool *made, unsigned n, struct qimg_err
 
 int pool_new(struct pool **p, unsigned workers, struct qimg_error *e)
 {
-	struct pool *made = make(workers ? workers : count_cpus(), e);
+	struct pool *made = make(workers ? workers : pool_cpus(), e);
 
 	if (!made || start(p, made, made->most, e) < 0)
 		return -1;
@@ -249,22 +266,36 @@ unsigned pool_workers(const struct pool *p)
 	return p->most;
 }
 
-void pool_submit(struct pool *p, struct pool_job *job)
+static void submit(struct pool *p, struct pool_job *job, bool serial)
 {
+	unsigned ready;
 	bool more, wake;
 
+	job->serial = serial;
 	p->under_way++;
 	pthread_mutex_lock(&p->lock);
-	list_add(&p->jobs, job);
-	p->queued++;
+	/* Who has the serial job before this one goes on with this one. */
+	wake = p->idle && !(serial && (p->serial_runs || p->serial.first));
+	list_add(serial ? &p->serial : &p->jobs, job);
+	p->queued += !serial;
 	/* One that was signalled before and has not got the lock yet still counts as idle. */
-	more = p->queued > p->idle;
-	wake = p->idle;
+	ready = p->queued + (p->serial.first && !p->serial_runs);
+	more = ready > p->idle;
 	pthread_mutex_unlock(&p->lock);
 	if (wake)
 		pthread_cond_signal(&p->work);
 	if (more && p->workers < p->most && start_worker(p))
 		p->most = p->workers;
+}
+
+void pool_submit(struct pool *p, struct pool_job *job)
+{
+	submit(p, job, false);
+}
+
+void pool_submit_serial(struct pool *p, struct pool_job *job)
+{
+	submit(p, job, true);
 }
 
 struct pool_job *pool_reap(struct pool *p, bool wait)

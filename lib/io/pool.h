@@ -11,10 +11,14 @@
 struct pool;
 struct qimg_error;
 
+/* As many CPUs as this process may use. */
+unsigned pool_cpus(void);
+
 struct pool_job {
 	/* Runs in a worker. worker: 0 .. workers - 1, for state of its own; touches only the job. */
 	void (*run)(struct pool_job *job, unsigned worker);
 	struct pool_job *next;		/* the pool's */
+	bool serial;			/* the pool's */
 };
 
 /*
@@ -27,6 +31,11 @@ int pool_new_elastic(struct pool **p, unsigned most, struct qimg_error *e);
 void pool_free(struct pool *p);		/* no jobs may be under way; NULL is allowed */
 unsigned pool_workers(const struct pool *p);	/* elastic: how many it may have */
 void pool_submit(struct pool *p, struct pool_job *job);
+/*
+ * For jobs that exclude each other anyway: one at a time, in order of submission. The worker that has one
+ * goes on with the next without a way round by the owner.
+ */
+void pool_submit_serial(struct pool *p, struct pool_job *job);
 /* A job that has run, in order of completion. NULL: none under way (wait), or none ready. */
 struct pool_job *pool_reap(struct pool *p, bool wait);
 /* Readable while pool_reap has something ready; -1: the system has none to give. */

@@ -6,27 +6,16 @@
  */
 #include "ops/budget.h"
 
-#include <sched.h>
-
 #include "base/bytes.h"
 #include "image/image.h"
+#include "io/pool.h"
 #include "ops/copy.h"
 
 #define LIMIT (48 * MIB)		/* of 64 MiB, the rest being caches and the program itself */
-#define PLAIN_PIECE (512 * KIB)		/* read and written at once */
+#define PLAIN_PIECE MIB			/* read and written at once: the page cache takes large folios faster */
 #define PACKED_PIECE (256 * KIB)	/* deflated by one worker: small, so that all end together */
 
-enum { PIECES = 8, MORE_PIECES = 4 };
-
-static unsigned cpus(void)
-{
-	cpu_set_t set;
-	int n = 0;
-
-	if (!sched_getaffinity(0, sizeof(set), &set))
-		n = CPU_COUNT(&set);
-	return n > 0 ? (unsigned)n : 1;
-}
+enum { PIECES = 4, MORE_PIECES = 4 };
 
 static uint64_t pow2_at_least(uint64_t v)
 {
@@ -64,7 +53,7 @@ static uint64_t how_many(uint64_t each)
 
 static void plain(struct budget *b, const struct copy *c, uint64_t inflating)
 {
-	b->workers = b->wanted = cpus();
+	b->workers = b->wanted = pool_cpus();
 	b->pieces = c->parallel ? c->parallel : PIECES;
 	b->pieces = (unsigned)min_u64(b->pieces, how_many(b->piece + inflating));
 }
@@ -75,7 +64,7 @@ static void packed(struct budget *b, const struct copy *c, uint64_t inflating)
 	uint64_t two = 2 * (uint64_t)b->piece + inflating, codec = codec_memory(c->target);
 	uint64_t left = LIMIT - min_u64(LIMIT, MORE_PIECES * two);
 
-	b->wanted = c->parallel ? c->parallel : cpus();
+	b->wanted = c->parallel ? c->parallel : pool_cpus();
 	b->workers = (unsigned)min_u64(b->wanted, max_u64(left / max_u64(two + codec, 1), 1));
 	b->pieces = b->workers + MORE_PIECES;
 	if (c->parallel)

@@ -75,11 +75,6 @@ int ring_open(struct ring *r, const struct copy *c, struct qimg_error *e)
 	};
 	/* Without clusters there is nothing whose place depends on the order. */
 	r->ordered = !c->any_order && c->target->cluster_size;
-	/*
-	 * Writes through the page cache to one file exclude each other: more than one at a time would only
-	 * spin, and take the CPU from those who read.
-	 */
-	r->writers = c->compress || c->target->flags & QIMG_OPEN_DIRECT ? r->budget.pieces : 1;
 	r->pieces = mem_array(r->budget.pieces, sizeof(*r->pieces), e);
 	if (!r->pieces)
 		return -1;
@@ -194,13 +189,7 @@ void ring_report(struct ring *r)
 
 static bool may_write(const struct ring *r, const struct piece *p)
 {
-	unsigned others = 0;
-
-	if (r->failed || (p->state != PIECE_READY && p->state != PIECE_WRITE))
-		return false;
-	for (unsigned i = 0; i < r->budget.pieces; i++)
-		others += &r->pieces[i] != p && r->pieces[i].state == PIECE_WRITE;
-	return others < r->writers;
+	return !r->failed && (p->state == PIECE_READY || p->state == PIECE_WRITE);
 }
 
 void ring_submit(struct ring *r)

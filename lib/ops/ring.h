@@ -68,7 +68,6 @@ struct ring {
 	struct piece *pieces;		/* budget.pieces of them */
 	unsigned active;		/* pieces that are not FREE */
 	bool ordered;
-	unsigned writers;		/* pieces that write at a time */
 	uint64_t next_number;		/* of the next piece */
 	uint64_t turn;			/* in order: the number of the piece that submits */
 	struct codec_ctx **codecs;	/* of each worker, and one for the owner */

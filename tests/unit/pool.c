@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * lib/io/pool and lib/io/loop: no job is lost or run twice, whatever the number of workers and whoever
- * waits; descriptors are readable when they have to be; a loop calls everything in the thread that steps.
+ * waits; serial jobs never run together, nor out of order; descriptors are readable when they have to be; a
+ * loop calls everything in the thread that steps.
  */
 #include "io/pool.h"
 
@@ -24,10 +25,13 @@ struct sum {
 	struct pool_job job;
 	unsigned n, runs, worker;
 	uint64_t result;
+	bool serial, in_turn;
+	unsigned turn;
 };
 
 static struct qimg_error e;
 static struct sum sums[BURST];
+static unsigned turns, turn, together;	/* turn, together: touched by serial jobs alone, so without a lock */
 
 static uint64_t rnd(uint64_t below)
 {
@@ -46,13 +50,18 @@ static void add_up(struct pool_job *job, unsigned worker)
 
 	s->runs++;
 	s->worker = worker;
+	if (s->serial)
+		s->in_turn = !together++ && turn++ == s->turn;
 	for (s->result = i = 0; i <= s->n; i++)
 		s->result += i;
+	if (s->serial)
+		together--;
 }
 
 static bool right(const struct sum *s, unsigned workers)
 {
-	return s->runs == 1 && s->worker < workers && s->result == (uint64_t)s->n * (s->n + 1) / 2;
+	return s->runs == 1 && s->worker < workers && s->in_turn == s->serial &&
+	       s->result == (uint64_t)s->n * (s->n + 1) / 2;
 }
 
 static bool readable(int fd, int ms)
@@ -70,8 +79,13 @@ static bool burst(struct pool *p, unsigned workers, unsigned how)
 
 	while (back < count) {
 		while (given < count && given - back < 1 + rnd(64)) {
-			sums[given] = (struct sum){ .job.run = add_up, .n = (unsigned)rnd(200) };
-			pool_submit(p, &sums[given++].job);
+			struct sum *s = &sums[given++];
+
+			*s = (struct sum){ .job.run = add_up, .n = (unsigned)rnd(200),
+					   .serial = rnd(3) == 0 };
+			s->turn = turns;
+			turns += s->serial;
+			(s->serial ? pool_submit_serial : pool_submit)(p, &s->job);
 		}
 		if (how == 1 && given > back && !readable(pool_fd(p), 10000))
 			return false;
