@@ -109,11 +109,11 @@ void guest_resize(struct guest *g, size_t event, uint64_t size)
 	add_size(g, event, size);
 }
 
-void guest_flushed(struct guest *g, size_t event)
+void guest_flushed(struct guest *g, size_t event, unsigned op)
 {
 	g->flush = must(realloc(g->flush, (g->flushes + 1) * sizeof(*g->flush)));
 	g->flush[g->flushes].done = event;
-	g->flush[g->flushes++].op = g->op;
+	g->flush[g->flushes++].op = op;
 }
 
 void guest_forget(struct guest *g)

@@ -49,8 +49,8 @@ void guest_write(struct guest *g, size_t event, uint64_t off, const uint8_t *byt
 /* The operation failed: what it was to write may or may not be there, now and for ever. */
 void guest_failed(struct guest *g);
 void guest_resize(struct guest *g, size_t event, uint64_t size);
-/* The operation was a flush that has returned. */
-void guest_flushed(struct guest *g, size_t event);
+/* A flush has returned that covers the operations up to `op`. */
+void guest_flushed(struct guest *g, size_t event, unsigned op);
 /* Forgets all but the present, to save memory; for runs that no crash is tried on. */
 void guest_forget(struct guest *g);
 /* What the guest reads now. */

@@ -131,6 +131,7 @@ static bool run_image(const struct setting *s, const char *base, uint64_t seed, 
 	bool good = true;
 
 	program_prepare(&p, s, base, seed, &no_clock);
+	p.engines = true;
 	for (unsigned done = 0; done < steps && good; done += PER_SESSION) {
 		good = program_open(&p, &e);
 		for (unsigned i = 0; i < PER_SESSION && good; i++) {

@@ -79,6 +79,8 @@ static struct qimg_opts *choose_options(struct program *p)
 	set(o, "cow-zero-range", cow[random_below(&p->seed, 3)]);
 	set(o, "detect-zeroes", random_chance(&p->seed, 30) ? "on" : "off");
 	set(o, "pass-discard-other", random_chance(&p->seed, 50) ? "on" : "off");
+	if (p->engines && random_chance(&p->seed, 50))
+		set(o, "aio", random_chance(&p->seed, 50) ? "threads" : "io_uring");
 	return o;
 }
 
@@ -101,7 +103,7 @@ bool program_close(struct program *p, struct qimg_error *e)
 	good = qimg_close(p->img, e) == 0;
 	p->img = NULL;
 	if (good)
-		guest_flushed(&p->guest, *p->clock);
+		guest_flushed(&p->guest, *p->clock, p->guest.op);
 	return good;
 }
 
@@ -212,18 +214,14 @@ static bool op_zero(struct program *p, uint64_t off, uint64_t len, struct qimg_e
 	return qimg_zero(p->img, off, len, flags, e) == 0;
 }
 
-/* A hint, so what it did is asked for: each sector is as before or reads as zeros. */
-static bool op_discard(struct program *p, uint64_t off, uint64_t len, struct qimg_error *e)
+/* A discard is a hint, so what it did is asked for: each sector is as before or reads as zeros. */
+static bool learn_discard(struct program *p, size_t event, uint64_t off, uint64_t len,
+			  struct qimg_error *e)
 {
 	static const uint8_t zeros[SECTOR];
 	uint64_t end = off + len;
-	size_t event = *p->clock;
 	uint8_t now[SECTOR];
 
-	if (qimg_discard(p->img, off, len, e) < 0) {
-		guest_write(&p->guest, event, off, NULL, len);
-		return false;
-	}
 	for (off = (off + SECTOR - 1) / SECTOR * SECTOR; off + SECTOR <= end; off += SECTOR) {
 		if (qimg_read(p->img, off, now, SECTOR, e) < 0) {
 			guest_write(&p->guest, event, off, NULL, end - off);
@@ -242,6 +240,122 @@ static bool op_discard(struct program *p, uint64_t off, uint64_t len, struct qim
 	return true;
 }
 
+static bool op_discard(struct program *p, uint64_t off, uint64_t len, struct qimg_error *e)
+{
+	size_t event = *p->clock;
+
+	if (qimg_discard(p->img, off, len, e) == 0)
+		return learn_discard(p, event, off, len, e);
+	guest_write(&p->guest, event, off, NULL, len);
+	return false;
+}
+
+/* ---- several requests at once ---- */
+
+enum { BURST = 12 };
+
+struct burst {
+	struct qimg_io io[BURST];
+	size_t event[BURST];		/* when it was submitted */
+	unsigned count;
+};
+
+/* The part of the disk that the i-th request of a burst may touch: none shares a sector with another. */
+static void choose_part(struct program *p, unsigned i, uint64_t *off, uint64_t *len)
+{
+	uint64_t part = p->guest.size / BURST / SECTOR * SECTOR, from, to;
+
+	/* Neighbours meet in the middle of clusters and L2 slices all the time. */
+	from = random_below(&p->seed, part / 2) / SECTOR * SECTOR;
+	to = from + (1 + random_below(&p->seed, (part - from) / SECTOR)) * SECTOR;
+	*off = i * part + from;
+	*len = to - from;
+	if (random_chance(&p->seed, 30) && *len > SECTOR) {
+		*off += 1 + random_below(&p->seed, SECTOR / 2);
+		*len -= SECTOR;
+	}
+}
+
+static void burst_flushed(struct qimg_io *io)
+{
+	struct program *p = io->user;
+
+	if (!io->code)
+		guest_flushed(&p->guest, *p->clock, p->guest.op - 1);
+}
+
+static void burst_add(struct program *p, struct burst *b)
+{
+	static const enum qimg_io_op ops[] = { QIMG_IO_WRITE, QIMG_IO_WRITE, QIMG_IO_WRITE,
+					       QIMG_IO_ZERO, QIMG_IO_DISCARD };
+	struct qimg_io *io = &b->io[b->count];
+
+	*io = (struct qimg_io){ .op = ops[random_below(&p->seed, 5)], .user = p };
+	choose_part(p, b->count, &io->off, &io->len);
+	b->event[b->count++] = *p->clock;
+	if (io->op == QIMG_IO_WRITE) {
+		io->buf = must(malloc(io->len));
+		stamp_fill(io->buf, io->off, io->len, p->stamp++);
+	} else if (io->op == QIMG_IO_ZERO) {
+		io->flags = random_chance(&p->seed, 50) ? QIMG_ZERO_UNMAP : 0;
+	}
+	if (io->op != QIMG_IO_DISCARD)
+		guest_write(&p->guest, *p->clock, io->off, io->buf, io->len);
+	qimg_submit(p->img, io);
+}
+
+/* Waits for all, and looks at what became of them. */
+static bool burst_end(struct program *p, struct burst *b, struct qimg_error *e)
+{
+	bool good = true;
+
+	while (qimg_poll(p->img, true))
+		;
+	for (unsigned i = 0; i < b->count; i++) {
+		free(b->io[i].buf);
+		if (b->io[i].code) {
+			*e = b->io[i].error;
+			good = false;
+		}
+	}
+	for (unsigned i = 0; i < b->count; i++) {
+		const struct qimg_io *io = &b->io[i];
+
+		if (io->op != QIMG_IO_DISCARD)
+			continue;
+		if (good)
+			good = learn_discard(p, b->event[i], io->off, io->len, e);
+		else	/* whether it took place, the next look at the disk will show */
+			guest_write(&p->guest, b->event[i], io->off, NULL, io->len);
+	}
+	return good;
+}
+
+/* Some requests, and when these have ended some more, and a flush, which covers the first ones. */
+static bool op_burst(struct program *p, struct qimg_error *e)
+{
+	struct burst b = { .count = 0 };
+	struct qimg_io flush = { .op = QIMG_IO_FLUSH, .user = p, .done = burst_flushed };
+	unsigned n = 2 + random_below(&p->seed, BURST - 1), at = random_below(&p->seed, n);
+
+	while (b.count < n)
+		burst_add(p, &b);
+	if (!burst_end(p, &b, e))
+		return false;
+	guest_op(&p->guest);
+	b.count = 0;
+	while (b.count < n) {
+		if (b.count == at)
+			qimg_submit(p->img, &flush);
+		burst_add(p, &b);
+	}
+	if (!burst_end(p, &b, e))
+		return false;
+	if (flush.code)
+		*e = flush.error;
+	return !flush.code;
+}
+
 static bool op_resize(struct program *p, struct qimg_error *e)
 {
 	uint64_t most = random_chance(&p->seed, 10) ? 2000 : 200;
@@ -256,11 +370,11 @@ static bool op_flush(struct program *p, struct qimg_error *e)
 {
 	if (qimg_flush(p->img, e) < 0)
 		return false;
-	guest_flushed(&p->guest, *p->clock);
+	guest_flushed(&p->guest, *p->clock, p->guest.op);
 	return true;
 }
 
-enum op { OP_FLUSH, OP_REOPEN, OP_ZERO, OP_DISCARD, OP_RESIZE, OP_PACK, OP_READ, OP_WRITE };
+enum op { OP_FLUSH, OP_REOPEN, OP_ZERO, OP_DISCARD, OP_RESIZE, OP_PACK, OP_READ, OP_BURST, OP_WRITE };
 
 static enum op choose_op(struct program *p)
 {
@@ -283,13 +397,15 @@ static enum op choose_op(struct program *p)
 		return OP_RESIZE;
 	if (dice < 68 && p->s->packed)
 		return OP_PACK;
+	if (dice < 72)
+		return OP_BURST;
 	return OP_WRITE;
 }
 
 bool program_step(struct program *p, struct qimg_error *e)
 {
 	static const char *const name[] = { "flush",  "reopen",	  "zero", "discard",
-					    "resize", "compress", "read", "write" };
+					    "resize", "compress", "read", "burst", "write" };
 	enum op op = choose_op(p);
 	uint64_t off, len;
 
@@ -313,6 +429,8 @@ bool program_step(struct program *p, struct qimg_error *e)
 		return op_pack(p, off, e);
 	case OP_READ:
 		return compare(p, off, len, e);
+	case OP_BURST:
+		return op_burst(p, e);
 	default:
 		return op_write(p, off, len, false, e);
 	}

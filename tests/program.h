@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A random program: what a guest may do to an image (write, zero, discard, compress, grow, flush, read,
- * close and open again), through the public interface, with small caches, from a seed. Keeps
+ * close and open again; several of these at once), through the public interface, with small caches, from a seed. Keeps
  * book of what the guest must read and checks it on the way.
  */
 #ifndef PROGRAM_H
@@ -25,6 +25,7 @@ struct program {
 	unsigned ran;			/* operations so far */
 	char last[80];			/* what the last of them was */
 	unsigned since_open;		/* operations */
+	bool engines;			/* open it with any I/O engine, not the plain one alone */
 };
 
 /* Makes dir with a new image of that kind in it. */

@@ -275,14 +275,15 @@ rule_syscalls() {
 }
 
 rule_sync() {
-	calls "$1" 'file_sync|cache_(write|flush)[a-z_]*' \
-		'lib/(io/[^:]*|(image|raw|ops)/[^:]*|qcow2/(flush\.c|create\.c|fill\.c|cache\.[ch]))'
+	calls "$1" 'file_sync|cache_writ[a-z_]*|cache_list_dirty|writeback_[a-z_]*' \
+		'lib/(io/[^:]*|(image|raw|ops)/[^:]*|qcow2/(flush\.c|create\.c|fill\.c|(cache|writeback)\.[ch]))'
 }
 
 @test "in qcow2 only flush.c syncs and writes caches back" {
 	holds rule_sync
 	breaks rule_sync lib/qcow2/alloc.c '\treturn file_sync(q->file, e);'
-	breaks rule_sync lib/qcow2/alloc.c '\treturn cache_write(q->l2_cache, e);'
+	breaks rule_sync lib/qcow2/alloc.c '\treturn cache_write(q->l2_cache, s, e);'
+	breaks rule_sync lib/qcow2/alloc.c '\twhile (writeback_slices(&wb, q->l2_cache, e))'
 	allows rule_sync lib/qcow2/flush.c '\treturn file_sync(q->file, e);'
 }
 

@@ -33,7 +33,15 @@ struct wait {
 	/* To be called once the operation has ended; code is 0 or an errno value. Not for WAIT_TURN. */
 	void (*done)(struct wait *w, int code);
 	void *priv;
+	/* The driver's from one answer to the next call; 0 when that is another call. */
+	uint64_t ticket;
 };
+
+/*
+ * For a driver whose call may not wait, but needs what it has left to a caller by w: blocks until that has
+ * been carried out and done was called.
+ */
+void image_await(struct wait *w);
 
 enum extent_kind {
 	EXTENT_HOLE,		/* this image says nothing: ask its backing file, else zeros */

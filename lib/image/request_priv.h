@@ -117,6 +117,7 @@ struct request {
 	bool blocking;			/* the caller waits for it */
 	bool unsupported;		/* a transfer failed that was only tried */
 	bool synced;
+	bool told;			/* wait.done was called */
 	struct wait wait;
 	struct loop_io wait_io;
 	struct reader reader;

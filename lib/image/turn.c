@@ -77,11 +77,26 @@ int turn_wait(struct request *r)
 	return STEP_WAIT;
 }
 
+static void tell(struct request *r)
+{
+	if (!r->told)
+		r->wait.done(&r->wait, r->wait_io.req.code);
+	r->told = true;
+}
+
+void image_await(struct wait *w)
+{
+	struct request *r = container(w, struct request, wait);
+
+	loop_await(r->rs->loop, &r->wait_io);
+	tell(r);
+}
+
 static void wait_ended(struct loop_io *io)
 {
 	struct request *r = container(io, struct request, wait_io);
 
-	r->wait.done(&r->wait, io->req.code);
+	tell(r);
 	r->waiting = false;
 	r->rs->active--;
 	turn_kick(r->rs);
@@ -102,13 +117,14 @@ static int start_wait(struct request *r)
 		return turn_wait(r);
 	}
 	/* A flush loads what it needs once; others are pushed aside when they load too often. */
-	if (r->wait.op == WAIT_READ && !flush && ++r->loads > r->rs->patience)
+	if (!flush && r->wait.op != WAIT_WRITE && ++r->loads > r->rs->patience)
 		r->blocks = true;
 	r->wait_io.req = (struct ioq_req){ .op = ops[r->wait.op], .file = r->wait.file,
 					   .off = r->wait.off, .buf = r->wait.buf, .len = r->wait.len,
 					   .flags = IOQ_METADATA };
 	r->wait_io.done = wait_ended;
 	r->waiting = true;
+	r->told = false;
 	r->rs->active++;
 	loop_io(r->rs->loop, &r->wait_io);
 	return STEP_WAIT;
@@ -125,6 +141,7 @@ int turn_answer(struct request *r, int rc, const struct qimg_error *e)
 	/* What another request holds is not to be had by blocking. */
 	if (rc < 0 && blocked && e->code == EBUSY && r->rs->count > 1)
 		return turn_wait(r);
+	r->wait.ticket = 0;
 	turn_kick(r->rs);
 	return rc;
 }

@@ -273,6 +273,7 @@ int writer_recover(struct request *r, struct writer *w)
 		if (!can_recover(r, w))
 			return -1;
 		w->retried = w->safe + 1;
+		r->wait.ticket = 0;
 		r->recovering = RECOVER_FLUSH;
 	}
 	if (r->recovering == RECOVER_WAIT) {

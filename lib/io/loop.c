@@ -22,7 +22,7 @@ struct loop {
 	unsigned workers;
 	unsigned ios, jobs;		/* under way */
 	struct loop_task *first, **last;
-	struct ioq_req *held, **held_last;	/* completed while loop_run waited */
+	struct ioq_req *held, **held_last;	/* completed while another one was awaited */
 	int epoll, event;		/* for loop_fd; -1: never asked for. event: there are tasks */
 	bool event_set;
 };
@@ -73,6 +73,7 @@ void loop_io(struct loop *l, struct loop_io *io)
 {
 	io->req.owner = io;
 	io->req.error = &io->error;
+	io->held = false;
 	l->ios++;
 	ioq_submit(l->q, &io->req);
 }
@@ -224,18 +225,32 @@ unsigned loop_step(struct loop *l, bool wait)
 	return n;
 }
 
+static void hold(struct loop *l, struct ioq_req *r)
+{
+	struct loop_io *io = r->owner;
+
+	io->held = true;
+	r->next = NULL;
+	*l->held_last = r;
+	l->held_last = &r->next;
+}
+
 void loop_run(struct loop *l, struct loop_io *io)
 {
 	struct ioq_req *r;
 
 	loop_io(l, io);
-	while ((r = ioq_reap(l->q)) != &io->req) {
-		r->next = NULL;
-		*l->held_last = r;
-		l->held_last = &r->next;
-	}
+	while ((r = ioq_reap(l->q)) != &io->req)
+		hold(l, r);
 	update_event(l);
 	call_io(l, r);
+}
+
+void loop_await(struct loop *l, struct loop_io *io)
+{
+	while (!io->held)
+		hold(l, ioq_reap(l->q));
+	update_event(l);
 }
 
 bool loop_idle(const struct loop *l)

@@ -19,6 +19,7 @@ struct loop_io {
 	struct ioq_req req;		/* filled by the caller; owner and error are the loop's */
 	struct qimg_error error;	/* valid when req.code is not 0 */
 	void (*done)(struct loop_io *io);
+	bool held;			/* the loop's: it has completed, done was not called yet */
 };
 
 struct loop_job {
@@ -47,6 +48,8 @@ void loop_io(struct loop *l, struct loop_io *io);
  * meanwhile are called with the next step.
  */
 void loop_run(struct loop *l, struct loop_io *io);
+/* Blocks until io, which has been started, has completed. Its done, too, is called with the next step. */
+void loop_await(struct loop *l, struct loop_io *io);
 /* -1 with *e when the workers can't be started: the caller may run the job itself. */
 int loop_job(struct loop *l, struct loop_job *job, struct qimg_error *e);
 /* Calls the task with the next step. */

@@ -126,8 +126,11 @@ static int find(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *cluste
 				if ((at >> log2_u64(span)) + i < q->rt_size &&
 				    q->rt[(at >> log2_u64(span)) + i])
 					count = 1;
-			if (refcount_make_blocks(q, at, (uint32_t)count, e) < 0)
-				return -1;
+			ret = flush_finish(q, w, e);
+			if (!ret)
+				ret = refcount_make_blocks(q, at, (uint32_t)count, e);
+			if (ret)
+				return ret;
 			continue;
 		}
 		at += n;
@@ -157,8 +160,9 @@ static int take(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *host, 
 	if (ret > 0)	/* MAP_WAIT */
 		return ret;
 	if (ret < 0) {
-		/* What waits to be released may be what is missing. */
-		if (e->code != ENOSPC || !(q->pending.count || q->settled.count))
+		/* What waits to be released may be what is missing. Who can wait flushes by himself. */
+		if (w || e->code != ENOSPC ||
+		    !(q->pending.count || q->covered.count || q->settled.count))
 			return -1;
 		if (flush_all(q, e) < 0 || find(q, least, want, &cluster, got, NULL, e) != 0)
 			return -1;
@@ -198,21 +202,6 @@ static void freed(struct qcow2 *q, uint64_t cluster)
 		q->pack_cursor = 0;
 }
 
-void alloc_undo(struct qcow2 *q, uint64_t host, uint64_t n)
-{
-	struct qimg_error ignored;
-	uint64_t cluster = host >> q->cluster_bits;
-
-	for (uint64_t i = 0; i < n; i++) {
-		uint64_t left;
-
-		if (refcount_lower(q, cluster + i, &left, &ignored) < 0)
-			return;
-		if (!left)
-			freed(q, cluster + i);
-	}
-}
-
 static int list_add(struct release_list *l, struct release new, struct qimg_error *e)
 {
 	struct release *last = l->count ? &l->r[l->count - 1] : NULL;
@@ -237,6 +226,16 @@ static int list_add(struct release_list *l, struct release new, struct qimg_erro
 	return 0;
 }
 
+/* Takes the first n away. */
+static void list_drop(struct release_list *l, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		l->clusters -= l->r[i].n;
+	if (n)
+		memmove(l->r, l->r + n, (l->count - n) * sizeof(*l->r));
+	l->count -= n;
+}
+
 static int add_release(struct qcow2 *q, uint64_t cluster, uint64_t n, enum release_why why,
 		       bool data, struct qimg_error *e)
 {
@@ -247,6 +246,24 @@ int alloc_release(struct qcow2 *q, uint64_t host, uint64_t n, enum release_why w
 		  struct qimg_error *e)
 {
 	return add_release(q, host >> q->cluster_bits, n, why, false, e);
+}
+
+void alloc_undo(struct qcow2 *q, uint64_t host, uint64_t n)
+{
+	struct qimg_error ignored;
+	uint64_t cluster = host >> q->cluster_bits;
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t left;
+
+		if (refcount_lower(q, cluster + i, &left, &ignored) < 0) {
+			/* The refcounts can't be had just now: with the next flush. */
+			add_release(q, cluster + i, n - i, RELEASE_OTHER, false, &ignored);
+			return;
+		}
+		if (!left)
+			freed(q, cluster + i);
+	}
 }
 
 int alloc_release_data(struct qcow2 *q, uint64_t host, uint64_t n, enum release_why why,
@@ -290,7 +307,8 @@ int alloc_retake_data(struct qcow2 *q, uint64_t host, uint64_t n, struct qimg_er
 {
 	uint64_t from = host >> q->cluster_bits;
 
-	if (list_retake(&q->pending, from, from + n, e) < 0)
+	if (list_retake(&q->pending, from, from + n, e) < 0 ||
+	    list_retake(&q->covered, from, from + n, e) < 0)
 		return -1;
 	return list_retake(&q->settled, from, from + n, e);
 }
@@ -349,35 +367,51 @@ static int apply_list(struct qcow2 *q, struct release_list *l, struct qimg_error
 			ret = apply_one(q, r, e);
 	}
 	/* What failed is not tried again: the rest of it leaks. */
-	if (i)
-		memmove(l->r, l->r + i, (l->count - i) * sizeof(*l->r));
-	l->count -= i;
-	l->clusters = 0;
-	for (i = 0; i < l->count; i++)
-		l->clusters += l->r[i].n;
+	list_drop(l, i);
 	return ret;
 }
 
 int alloc_settle(struct qcow2 *q, struct qimg_error *e)
 {
-	if (q->settled.count && !q->img->grace.active[q->settled_parity])
-		return apply_list(q, &q->settled, e);
-	return 0;
+	if (!q->settled.count || q->img->grace.active[q->settled_parity])
+		return 0;
+	return apply_list(q, &q->settled, e);
+}
+
+static void list_swap(struct release_list *a, struct release_list *b)
+{
+	struct release_list t = *a;
+
+	*a = *b;
+	*b = t;
+}
+
+void alloc_cover(struct qcow2 *q)
+{
+	struct release_list *from = &q->pending;
+	struct qimg_error ignored;
+	size_t i;
+
+	if (!q->covered.count) {
+		list_swap(&q->covered, from);
+		return;
+	}
+	/* Some are still held up since the last time. Without memory the rest joins the next flush. */
+	for (i = 0; i < from->count && list_add(&q->covered, from->r[i], &ignored) == 0; i++)
+		;
+	list_drop(from, i);
 }
 
 int alloc_apply(struct qcow2 *q, struct qimg_error *e)
 {
 	struct grace *g = &q->img->grace;
-	struct release_list empty;
 
 	if (alloc_settle(q, e) < 0)
 		return -1;
 	/* One wait at a time: what came later joins the next one. */
 	if (q->settled.count)
 		return 0;
-	empty = q->settled;
-	q->settled = q->pending;
-	q->pending = empty;
+	list_swap(&q->settled, &q->covered);
 	q->settled_parity = g->parity;
 	g->parity ^= 1;
 	return alloc_settle(q, e);
@@ -385,8 +419,10 @@ int alloc_apply(struct qcow2 *q, struct qimg_error *e)
 
 void alloc_close(struct qcow2 *q)
 {
-	free(q->pending.r);
-	free(q->settled.r);
-	memset(&q->pending, 0, sizeof(q->pending));
-	memset(&q->settled, 0, sizeof(q->settled));
+	struct release_list *all[] = { &q->pending, &q->covered, &q->settled };
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		free(all[i]->r);
+		*all[i] = (struct release_list){ .count = 0 };
+	}
 }

@@ -53,9 +53,11 @@ int alloc_check_overlap(struct qcow2 *q, uint64_t cluster, uint64_t n, struct qi
 void alloc_not_blank(struct qcow2 *q, uint64_t cluster);
 
 /*
- * For flush.c: the references of all pending releases are gone from the disk. Carries them out as soon
- * as the transfers under way now have ended, since those may still be on the clusters.
+ * For flush.c. alloc_cover: the next sync takes the references of all releases there are now from the disk.
+ * alloc_apply: it has, and these are carried out as soon as the transfers under way now have ended, since
+ * those may still be on the clusters.
  */
+void alloc_cover(struct qcow2 *q);
 int alloc_apply(struct qcow2 *q, struct qimg_error *e);
 /* Carries out what was held up by transfers, if they have ended. */
 int alloc_settle(struct qcow2 *q, struct qimg_error *e);

@@ -14,6 +14,7 @@
 
 #define NONE UINT32_MAX
 #define MAX_LOADS 256		/* in flight, or done and not fetched */
+#define MANY_SLOTS 16
 
 /* A slice on its way from the disk. */
 struct load {
@@ -115,6 +116,12 @@ bool cache_any_dirty(const struct cache *c)
 	return c->dirty;
 }
 
+/* Of few slices some have to be written all the time anyway: then the more at once the better. */
+bool cache_mostly_dirty(const struct cache *c)
+{
+	return c->slots >= MANY_SLOTS && c->dirty >= c->slots / 2;
+}
+
 static uint32_t *bucket_of(struct cache *c, uint64_t off)
 {
 	uint64_t h = (off >> c->slice_bits) * UINT64_C(0x9e3779b97f4a7c15);
@@ -137,7 +144,7 @@ static void drop(struct cache *c, struct slice *s)
 	unhash(c, s);
 	if (s->dirty)
 		c->dirty--;
-	s->used = s->dirty = s->referenced = false;
+	s->used = s->dirty = s->referenced = s->writing = false;
 }
 
 /*
@@ -166,39 +173,39 @@ static struct slice *choose_victim(struct cache *c)
 	return dirty;
 }
 
-static struct slice *take_slot(struct cache *c, struct qimg_error *e)
+/* A slot whose slice is not used. 0, MAP_WAIT with w, or -1. */
+static int take_slot(struct cache *c, struct slice **out, struct wait *w, struct qimg_error *e)
 {
 	struct slice *s;
+	int ret;
 
 	if (c->used < c->slots) {
 		s = &c->slot[c->used];
 		s->data = mem_buffer(c->slice_size, e);
 		if (!s->data)
-			return NULL;
+			return -1;
 		c->used++;
-		return s;
+		*out = s;
+		return 0;
 	}
 	s = choose_victim(c);
-	if (!s) {
-		error_set(e, EBUSY, "All %u slices of a metadata cache of '%s' are in use at once",
-			  c->slots, file_path(c->file));
-		return NULL;
-	}
-	if (!s->used)
-		return s;
-	if (s->dirty) {
+	if (!s)
+		return error_set(e, EBUSY, "All %u slices of a metadata cache of '%s' are in use at once",
+				 c->slots, file_path(c->file));
+	if (s->used && s->dirty) {
 		/* Pinned, so that nothing the owner does meanwhile can take it. */
-		int ret;
-
 		s->pins++;
-		ret = c->clean(c->owner, s, e);
+		ret = c->clean(c->owner, s, w, e);
 		s->pins--;
-		if (ret < 0)
-			return NULL;
+		if (ret)
+			return ret;
 	}
-	drop(c, s);
-	c->stats.evictions++;
-	return s;
+	if (s->used) {
+		drop(c, s);
+		c->stats.evictions++;
+	}
+	*out = s;
+	return 0;
 }
 
 static struct slice *lookup(struct cache *c, uint64_t off)
@@ -293,6 +300,7 @@ static int finish_load(struct cache *c, struct load *l, struct slice **out, stru
 	uint64_t off = l->off;
 	struct slice *s;
 	uint8_t *buf;
+	int ret;
 
 	if (l->state == LOAD_RUNNING) {
 		w->op = WAIT_TURN;
@@ -310,13 +318,13 @@ static int finish_load(struct cache *c, struct load *l, struct slice **out, stru
 		forget_load(c, l);
 		return -1;
 	}
-	s = take_slot(c, e);
-	if (!s) {
-		if (e->code != EBUSY)
-			return -1;
+	ret = take_slot(c, &s, w, e);
+	if (ret < 0 && e->code == EBUSY) {
 		w->op = WAIT_TURN;
 		return MAP_WAIT;
 	}
+	if (ret)
+		return ret;
 	buf = s->data;
 	s->data = l->buf;
 	l->buf = buf;
@@ -348,8 +356,7 @@ int cache_get(struct cache *c, uint64_t off, struct slice **out, struct wait *w,
 	else if (l)
 		forget_load(c, l);
 	c->stats.misses++;
-	s = take_slot(c, e);
-	if (!s)
+	if (take_slot(c, &s, NULL, e) < 0)
 		return -1;
 	c->stats.loads++;
 	if (file_read(c->file, off, s->data, c->slice_size, e) < 0)
@@ -368,6 +375,7 @@ void cache_put(struct cache *c, struct slice *s)
 
 void cache_dirty(struct cache *c, struct slice *s)
 {
+	s->changed = true;
 	if (!s->dirty) {
 		s->dirty = true;
 		c->dirty++;
@@ -395,18 +403,6 @@ void cache_forget(struct cache *c, uint64_t off, uint64_t len)
 	}
 }
 
-int cache_write(struct cache *c, struct slice *s, struct qimg_error *e)
-{
-	if (!s->dirty)
-		return 0;
-	if (file_write(c->file, s->off, s->data, c->slice_size, e) < 0)
-		return -1;
-	s->dirty = false;
-	c->dirty--;
-	c->stats.writes++;
-	return 0;
-}
-
 static int by_offset(const void *a, const void *b)
 {
 	const struct slice *x = *(struct slice *const *)a, *y = *(struct slice *const *)b;
@@ -414,23 +410,46 @@ static int by_offset(const void *a, const void *b)
 	return x->off < y->off ? -1 : x->off > y->off;
 }
 
-int cache_write_dirty(struct cache *c, struct qimg_error *e)
+int cache_list_dirty(struct cache *c, struct slice ***list, uint32_t *count, struct qimg_error *e)
 {
-	struct slice **list;
+	struct slice **l = mem_array(max_u64(c->dirty, 1), sizeof(*l), e);
 	uint32_t n = 0;
-	int ret = 0;
 
-	if (!c->dirty)
-		return 0;
-	list = mem_array(c->dirty, sizeof(*list), e);
-	if (!list)
+	if (!l)
 		return -1;
-	for (uint32_t i = 0; i < c->used; i++)
+	for (uint32_t i = 0; i < c->used && n < c->dirty; i++)
 		if (c->slot[i].dirty)
-			list[n++] = &c->slot[i];
-	qsort(list, n, sizeof(*list), by_offset);
-	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = cache_write(c, list[i], e);
-	free(list);
+			l[n++] = &c->slot[i];
+	qsort(l, n, sizeof(*l), by_offset);
+	*list = l;
+	*count = n;
+	return 0;
+}
+
+void cache_writing(struct slice *s)
+{
+	s->writing = true;
+	s->changed = false;
+}
+
+void cache_written(struct cache *c, struct slice *s, int code)
+{
+	if (!s->writing)	/* forgotten meanwhile */
+		return;
+	s->writing = false;
+	if (code || s->changed)
+		return;
+	s->dirty = false;
+	c->dirty--;
+	c->stats.writes++;
+}
+
+int cache_write(struct cache *c, struct slice *s, struct qimg_error *e)
+{
+	int ret;
+
+	cache_writing(s);
+	ret = file_write(c->file, s->off, s->data, c->slice_size, e);
+	cache_written(c, s, ret < 0 ? e->code : 0);
 	return ret;
 }

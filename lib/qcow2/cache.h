@@ -30,14 +30,20 @@ struct slice {
 	uint32_t pins;
 	uint32_t next;		/* in the hash chain */
 	bool used, dirty, referenced;
+	bool writing;		/* dirty, and a copy of it is on its way to the disk */
+	bool changed;		/* since that copy was made */
 };
 
 struct cache_stats {
 	uint64_t hits, misses, loads, evictions, writes;
 };
 
-/* Called when `victim` must be clean for its slot to be used again. */
-typedef int (*cache_clean_fn)(void *owner, struct slice *victim, struct qimg_error *e);
+/*
+ * Called when `victim` must be clean for its slot to be used again. With w it may leave that to the caller:
+ * MAP_WAIT.
+ */
+typedef int (*cache_clean_fn)(void *owner, struct slice *victim, struct wait *w,
+			      struct qimg_error *e);
 
 /* slice_size: a power of two >= 512. slots: at least 2. */
 int cache_open(struct cache **c, struct file *f, uint32_t slice_size, uint32_t slots,
@@ -47,8 +53,9 @@ uint32_t cache_slice_size(const struct cache *c);
 const struct cache_stats *cache_stats(const struct cache *c);
 
 /*
- * The slice at off (aligned), read if it is not here, pinned until cache_put. With w the read is left to
- * the caller: MAP_WAIT (image/driver.h). A load that fails is reported to the caller it was left to.
+ * The slice at off (aligned), read if it is not here, pinned until cache_put. With w the read, and what has to be
+ * written to make room for it, is left to the caller: MAP_WAIT (image/driver.h). A load that fails is reported
+ * to the caller it was left to.
  */
 int cache_get(struct cache *c, uint64_t off, struct slice **s, struct wait *w, struct qimg_error *e);
 bool cache_has(struct cache *c, uint64_t off);
@@ -57,9 +64,17 @@ void cache_dirty(struct cache *c, struct slice *s);	/* s is pinned */
 /* Drops what is here of [off, off+len), dirty or not: the clusters have a new meaning. No pins. */
 void cache_forget(struct cache *c, uint64_t off, uint64_t len);
 bool cache_any_dirty(const struct cache *c);
+/* So many slices are dirty that it is time to write them, before room is needed. */
+bool cache_mostly_dirty(const struct cache *c);
 
-/* For flush.c alone. The second writes all dirty slices in the order of their offsets. */
+/* ---- for flush.c and writeback.c alone ---- */
+
+/* The dirty slices in the order of their offsets, *count of them; the caller frees the list. */
+int cache_list_dirty(struct cache *c, struct slice ***list, uint32_t *count, struct qimg_error *e);
+/* A copy of a dirty slice is going to be written, and has been, or failed to be (code: an errno value). */
+void cache_writing(struct slice *s);
+void cache_written(struct cache *c, struct slice *s, int code);
+/* Writes a dirty slice, now. */
 int cache_write(struct cache *c, struct slice *s, struct qimg_error *e);
-int cache_write_dirty(struct cache *c, struct qimg_error *e);
 
 #endif

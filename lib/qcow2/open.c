@@ -22,6 +22,7 @@
 #include "io/lock.h"
 #include "qcow2/alloc.h"
 #include "qcow2/option.h"
+#include "qcow2/flush.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/snaptable.h"
 

@@ -94,8 +94,9 @@ int qcow2_pack(struct qimg_image *img, uint64_t off, uint32_t packed, struct wma
 	if (!is_aligned(off, q->cluster_size) || !packed || packed > q->cluster_size)
 		return error_set(e, EINVAL, "Guest offset 0x%" PRIx64 " of '%s' can not take %" PRIu32
 				 " compressed bytes", off, img->name, packed);
-	if (write_prepare(q, e) < 0)
-		return -1;
+	ret = write_prepare(q, w, e);
+	if (ret)
+		return ret;
 	if (write_in_flight(q, off, q->cluster_size)) {
 		if (w)
 			w->op = WAIT_TURN;

@@ -4,7 +4,8 @@
  *
  * Parts: header, entry (bits), cache (slices in memory), table (L1, L2), map (guest to host), refcount
  * (block lookup and changes), alloc (free clusters, deferred releases), write (begin, commit), zero,
- * pack, flush (the order in which metadata reaches the disk), snaptable, bitmapdir, info, create,
+ * pack, writeback (dirty metadata, piece by piece), flush (the order in which it reaches the disk),
+ * snaptable, bitmapdir, info, create,
  * resize, open (the driver).
  */
 #ifndef QCOW2_QCOW2_H
@@ -12,6 +13,7 @@
 
 #include "image/image.h"
 #include "qcow2/header.h"
+#include "qcow2/writeback.h"
 
 struct cache;
 struct release;
@@ -22,6 +24,16 @@ struct release_list {
 	struct release *r;
 	size_t count, room;
 	uint64_t clusters;
+};
+
+/* What is on its way to the disk: flush.c. */
+struct flush {
+	unsigned step, last;		/* where the run is, and where it ends */
+	struct wait *under_way;		/* a write or sync of it was left to a caller by this */
+	int code;			/* of that, once it has ended: an errno value */
+	struct writeback piece;
+	uint64_t started, ended, done;	/* the last whole flush that has: they are numbered */
+	struct qimg_error error;	/* of the last one that failed */
 };
 
 struct qcow2 {
@@ -61,11 +73,13 @@ struct qcow2 {
 	uint64_t free_hint;		/* cluster index below which nothing is free */
 	uint64_t blank_from;		/* clusters from here on were never part of the file */
 	struct release_list pending;	/* decrements whose references may still be on disk */
+	struct release_list covered;	/* those that the sync under way takes from there */
 	struct release_list settled;	/* those that only transfers under way hold up */
 	unsigned settled_parity;	/* of those transfers: struct grace */
 	uint64_t pack_cursor;		/* next free byte of a partly packed host cluster, 0: none */
 	struct wmap *inflight;		/* begun, not committed */
 
+	struct flush flush;
 	bool dirty_marked;		/* the dirty bit is ours (lazy refcounts) */
 	bool wrote_anything;		/* autoclear bits were cleared, the image is in use by us */
 
@@ -116,8 +130,6 @@ void table_close(struct qcow2 *q);
 /* Reads the refcount table and makes the refcount cache; only needed for writing. */
 int refcount_open(struct qcow2 *q, struct qimg_error *e);
 void refcount_close(struct qcow2 *q);
-/* flush.c: brings an image opened for writing to its clean state (dirty bit), then nothing is dirty. */
-int flush_close(struct qcow2 *q, struct qimg_error *e);
 
 /* ---- info.c, cacheinfo.c, snaptable.c, create.c ---- */
 

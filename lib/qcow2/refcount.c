@@ -374,22 +374,3 @@ out:
 	free(buf);
 	return ret;
 }
-
-int refcount_write_table(struct qcow2 *q, struct qimg_error *e)
-{
-	uint8_t buf[SECTOR];
-
-	if (!q->rt_any_dirty)
-		return 0;
-	for (uint32_t s = 0; s < q->rt_size / PER_SECTOR; s++) {
-		if (!q->rt_dirty[s])
-			continue;
-		for (uint32_t i = 0; i < PER_SECTOR; i++)
-			be64_put(buf + i * sizeof(uint64_t), q->rt[s * PER_SECTOR + i]);
-		if (file_write(q->file, q->rt_offset + (uint64_t)s * SECTOR, buf, SECTOR, e) < 0)
-			return -1;
-		q->rt_dirty[s] = 0;
-	}
-	q->rt_any_dirty = false;
-	return 0;
-}

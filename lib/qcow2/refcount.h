@@ -45,7 +45,4 @@ int refcount_make_blocks(struct qcow2 *q, uint64_t cluster, uint32_t count, stru
 /* Clusters that one block describes. */
 uint64_t refcount_span(const struct qcow2 *q);
 
-/* For flush.c: writes the changed sectors of the refcount table. */
-int refcount_write_table(struct qcow2 *q, struct qimg_error *e);
-
 #endif

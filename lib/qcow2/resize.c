@@ -48,7 +48,7 @@ int qcow2_resize(struct qimg_image *img, uint64_t size, const char *preallocatio
 	struct qcow2 *q = qcow2_of(img);
 	uint64_t entries = div_up(size, table_span(q)), old = q->h.size;
 
-	if (check(q, size, preallocation, e) < 0 || write_prepare(q, e) < 0)
+	if (check(q, size, preallocation, e) < 0 || write_prepare(q, NULL, e) < 0)
 		return -1;
 	if (entries > q->l1_size) {
 		if (entries > UINT32_MAX)

@@ -183,6 +183,7 @@ int table_find_writable(struct qcow2 *q, uint64_t guest, struct cursor *c, struc
 			struct qimg_error *e)
 {
 	uint32_t index = table_l1_index(q, guest);
+	int ret;
 
 	c->slice = NULL;
 	if (index >= q->l1_size)
@@ -192,8 +193,11 @@ int table_find_writable(struct qcow2 *q, uint64_t guest, struct cursor *c, struc
 	if (entry_l1_check(q, index, q->l1[index], e) < 0)
 		return -1;
 	if (!(q->l1[index] & L1_COPIED) || !entry_l1_table(q->l1[index])) {
-		if (make_own(q, index, entry_l1_table(q->l1[index]), e) < 0)
-			return -1;
+		ret = flush_thaw(q, w, e);
+		if (!ret)
+			ret = make_own(q, index, entry_l1_table(q->l1[index]), e);
+		if (ret)
+			return ret;
 	}
 	return pin(q, entry_l1_table(q->l1[index]), guest, c, w, e);
 }
@@ -208,30 +212,6 @@ void table_set(struct qcow2 *q, struct cursor *c, uint32_t i, const struct entry
 {
 	entry_put(q, c->entry + (size_t)i * q->entry_size, en);
 	cache_dirty(q->l2_cache, c->slice);
-}
-
-int table_write_l1(struct qcow2 *q, struct qimg_error *e)
-{
-	uint32_t sectors = (uint32_t)div_up((uint64_t)q->l1_size * sizeof(uint64_t), SECTOR);
-	uint8_t buf[SECTOR];
-
-	if (!q->l1_any_dirty)
-		return 0;
-	for (uint32_t s = 0; s < sectors; s++) {
-		uint32_t first = s * PER_SECTOR;
-		uint32_t n = (uint32_t)min_u64(q->l1_size - first, PER_SECTOR);
-
-		if (!q->l1_dirty[s])
-			continue;
-		for (uint32_t i = 0; i < n; i++)
-			be64_put(buf + i * sizeof(uint64_t), q->l1[first + i]);
-		if (file_write(q->file, q->l1_offset + (uint64_t)s * SECTOR, buf,
-			       n * sizeof(uint64_t), e) < 0)
-			return -1;
-		q->l1_dirty[s] = 0;
-	}
-	q->l1_any_dirty = false;
-	return 0;
 }
 
 int table_grow(struct qcow2 *q, uint32_t entries, struct qimg_error *e)

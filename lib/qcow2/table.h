@@ -53,7 +53,4 @@ bool table_is_own(const struct qcow2 *q, uint64_t guest);
 /* Makes room for more entries: moves the L1 table. Everything was flushed before. */
 int table_grow(struct qcow2 *q, uint32_t entries, struct qimg_error *e);
 
-/* For flush.c: writes the changed sectors of the L1 table, in order. */
-int table_write_l1(struct qcow2 *q, struct qimg_error *e);
-
 #endif

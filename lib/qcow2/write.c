@@ -26,11 +26,11 @@
 
 enum class { IN_PLACE, REUSE, NEW };
 
-int write_prepare(struct qcow2 *q, struct qimg_error *e)
+int write_prepare(struct qcow2 *q, struct wait *w, struct qimg_error *e)
 {
 	if (flush_begin(q, e) < 0 || alloc_settle(q, e) < 0)
 		return -1;
-	return alloc_pressure(q) ? flush_all(q, e) : 0;
+	return flush_relieve(q, w, e);
 }
 
 bool write_in_flight(const struct qcow2 *q, uint64_t off, uint64_t len)
@@ -189,8 +189,9 @@ int qcow2_begin(struct qimg_image *img, uint64_t off, uint64_t len, struct wmap 
 	bool blank = false;
 	int ret;
 
-	if (write_prepare(q, e) < 0)
-		return -1;
+	ret = write_prepare(q, w, e);
+	if (ret)
+		return ret;
 	ret = table_find(q, off, &c, w, e);
 	if (ret != 0 && ret != TABLE_NONE)
 		return ret;
@@ -316,7 +317,9 @@ int qcow2_commit(struct qimg_image *img, struct wmap *m, struct wait *w, struct 
 
 	if (!m->link)
 		return 0;
-	ret = table_find_writable(q, m->start, &c, w, e);
+	ret = flush_thaw(q, w, e);
+	if (!ret)
+		ret = table_find_writable(q, m->start, &c, w, e);
 	if (ret == MAP_WAIT)
 		return MAP_WAIT;
 	if (ret < 0) {

@@ -11,9 +11,10 @@
 
 struct qcow2;
 struct qimg_error;
+struct wait;
 
-/* Before any change, while nothing is held: claims the image, flushes when many releases wait. */
-int write_prepare(struct qcow2 *q, struct qimg_error *e);
+/* Before any change, while nothing is held: claims the image, flushes when many releases wait. MAP_WAIT with w. */
+int write_prepare(struct qcow2 *q, struct wait *w, struct qimg_error *e);
 /* A cluster of the range has a write between begin and commit. */
 bool write_in_flight(const struct qcow2 *q, uint64_t off, uint64_t len);
 /* Releases what an entry refers to that is being replaced. */

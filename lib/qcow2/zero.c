@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/range.h"
+#include "qcow2/flush.h"
 #include "qcow2/table.h"
 #include "qcow2/write.h"
 
@@ -146,10 +147,10 @@ static int change_range(struct qcow2 *q, uint64_t off, uint64_t end, unsigned fl
 			enum release_why why, uint64_t *did, struct wait *w, struct qimg_error *e)
 {
 	struct cursor c;
-	int ret;
+	int ret = write_prepare(q, w, e);
 
-	if (write_prepare(q, e) < 0)
-		return -1;
+	if (ret)
+		return ret;
 	end = min_u64(end, round_down(off, table_span(q)) + table_span(q));
 	ret = table_find(q, off, &c, w, e);
 	if (ret < 0 || ret == MAP_WAIT)
@@ -174,7 +175,9 @@ static int change_range(struct qcow2 *q, uint64_t off, uint64_t end, unsigned fl
 		return w ? MAP_WAIT : error_set(e, EBUSY, "Guest offset 0x%" PRIx64
 						" of '%s' is being written to", off, q->img->name);
 	}
-	ret = table_find_writable(q, off, &c, w, e);
+	ret = flush_thaw(q, w, e);
+	if (!ret)
+		ret = table_find_writable(q, off, &c, w, e);
 	if (ret)
 		return ret;
 	end = min_u64(end, round_down(off, q->cluster_size) +
@@ -207,10 +210,12 @@ int qcow2_zero(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flag
 {
 	struct qcow2 *q = qcow2_of(img);
 	uint64_t sub = UINT64_C(1) << q->sub_bits, end, rest;
+	int ret;
 
 	/* Also where the caller will clear what is in place: the image changes, and a flush has to sync. */
-	if (write_prepare(q, e) < 0)
-		return -1;
+	ret = write_prepare(q, w, e);
+	if (ret)
+		return ret;
 	if (!front_part(q, off, len, sub, &end, did))
 		return error_set(e, ENOTSUP, "Not a whole cluster");
 	if (q->external && q->h.autoclear & AUTOCLEAR_DATA_FILE_RAW) {
@@ -234,8 +239,9 @@ int qcow2_zero(struct qimg_image *img, uint64_t off, uint64_t len, unsigned flag
 			struct extent x;
 
 			/* A packed cluster has no subclusters to mark. */
-			if (qcow2_map(img, off, end - off, &x, NULL, e) < 0)
-				return -1;
+			ret = qcow2_map(img, off, end - off, &x, w, e);
+			if (ret)
+				return ret;
 			if (x.kind == EXTENT_PACKED) {
 				*did = end - off;
 				return error_set(e, ENOTSUP, "Part of a compressed cluster");

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "qcow2/cache.h"
+#include "qcow2/writeback.h"
 #include "tap.h"
 
 #define SLICE 512
@@ -21,6 +22,7 @@ static uint64_t seed = 42;
 static int fail_read, fail_write;	/* one in so many; 0: none */
 static unsigned failures, cleanings;
 static struct qimg_error e;
+static struct file *scratch;
 
 static uint64_t rnd(uint64_t below)
 {
@@ -41,19 +43,34 @@ static int inject(void *ctx, struct file *f, enum file_op op, uint64_t off, cons
 		failures++;
 		return EIO;
 	}
-	if (op == FILE_OP_WRITE && len == SLICE)
-		memcpy(disk[off / SLICE], buf, SLICE);
+	if (op == FILE_OP_WRITE)
+		memcpy(disk[off / SLICE], buf, len);
 	return 0;
 }
 
 static struct cache *cache;
 
-static int clean(void *owner, struct slice *victim, struct qimg_error *err)
+static int write_dirty(struct file *f, struct qimg_error *err)
+{
+	struct writeback wb = { NULL };
+	int ret;
+
+	while ((ret = writeback_slices(&wb, cache, err)) == 1) {
+		ret = file_write(f, wb.off, wb.buf, wb.len, err);
+		writeback_slices_done(&wb, cache, ret < 0 ? err->code : 0);
+		if (ret < 0)
+			break;
+	}
+	writeback_free(&wb);
+	return ret;
+}
+
+static int clean(void *owner, struct slice *victim, struct wait *w, struct qimg_error *err)
 {
 	cleanings++;
+	(void)w;
 	/* Either way is allowed: the victim alone, or everything that is dirty. */
-	(void)owner;
-	return rnd(2) ? cache_write(cache, victim, err) : cache_write_dirty(cache, err);
+	return rnd(2) ? cache_write(cache, victim, err) : write_dirty(owner, err);
 }
 
 /* Looks at, changes or forgets one slice. false: something was not as it must be. */
@@ -64,7 +81,7 @@ static bool step(bool may_fail)
 
 	switch (rnd(12)) {
 	case 0:
-		return !cache_write_dirty(cache, &e) || may_fail;
+		return !write_dirty(scratch, &e) || may_fail;
 	case 1:
 		cache_forget(cache, (uint64_t)n * SLICE, SLICE);
 		memcpy(want[n], disk[n], SLICE);	/* what was not written is gone */
@@ -92,7 +109,7 @@ static void random_steps(struct file *f, uint32_t slots)
 	unsigned bad = 0;
 
 	cache = NULL;
-	if (!ok(!cache_open(&cache, f, SLICE, slots, clean, NULL, &e), "a cache of %u slices opens",
+	if (!ok(!cache_open(&cache, f, SLICE, slots, clean, scratch, &e), "a cache of %u slices opens",
 		slots))
 		return;
 	failures = cleanings = 0;
@@ -109,7 +126,7 @@ static void random_steps(struct file *f, uint32_t slots)
 	is_u64(bad, 0, "%u slices: the same with loads and writes that fail", slots);
 	ok(failures > 100, "%u slices: %u of them did", slots, failures);
 
-	ok(!cache_write_dirty(cache, &e) && !cache_any_dirty(cache), "%u slices: all is written", slots);
+	ok(!write_dirty(scratch, &e) && !cache_any_dirty(cache), "%u slices: all is written", slots);
 	is_mem(disk, want, sizeof(want), "%u slices: the file has what the array has", slots);
 	cache_close(cache);
 }
@@ -120,7 +137,7 @@ static void pins(struct file *f)
 	struct cache *two;
 	uint8_t *where;
 
-	if (!ok(!cache_open(&two, f, SLICE, 2, clean, NULL, &e), "a cache of two slices opens"))
+	if (!ok(!cache_open(&two, f, SLICE, 2, clean, scratch, &e), "a cache of two slices opens"))
 		return;
 	cache = two;
 	ok(!cache_get(two, 0, &a, NULL, &e) && !cache_get(two, SLICE, &b, NULL, &e), "both can be pinned");
@@ -138,6 +155,45 @@ static void pins(struct file *f)
 	cache_close(two);
 }
 
+/* What happens to slices between the copy that is written and the end of that write. */
+static void changes_under_way(struct file *f)
+{
+	struct writeback wb = { NULL };
+	struct cache *c;
+	struct slice *s[3];
+
+	if (!ok(!cache_open(&c, f, SLICE, 8, clean, f, &e), "a cache of eight slices opens"))
+		return;
+	for (unsigned i = 0; i < 3; i++) {
+		ok(!cache_get(c, i * SLICE, &s[i], NULL, &e), "slice %u is there", i);
+		s[i]->data[0] = 1;
+		cache_dirty(c, s[i]);
+		cache_put(c, s[i]);
+	}
+	is_u64((uint64_t)writeback_slices(&wb, c, &e), 1, "there is something to write");
+	is_u64(wb.len, 3 * SLICE, "all three in one piece");
+	s[1]->data[0] = 2;
+	cache_dirty(c, s[1]);
+	ok(wb.buf[SLICE] == 1, "a change does not reach the piece");
+	cache_forget(c, 2 * SLICE, SLICE);
+	writeback_slices_done(&wb, c, 0);
+	ok(!s[0]->dirty, "the slice that nothing happened to is clean");
+	ok(s[1]->dirty, "the one that was changed is not");
+	ok(!cache_has(c, 2 * SLICE), "the one that was forgotten stays so");
+	ok(!writeback_slices(&wb, c, &e), "that was all for this time");
+	writeback_free(&wb);
+	is_u64((uint64_t)writeback_slices(&wb, c, &e), 1, "the next time there is one");
+	is_u64(wb.len, SLICE, "the changed one");
+	writeback_slices_done(&wb, c, EIO);
+	ok(s[1]->dirty, "which stays dirty when the write fails");
+	writeback_free(&wb);
+	is_u64((uint64_t)writeback_slices(&wb, c, &e), 1, "and is written again");
+	writeback_slices_done(&wb, c, 0);
+	writeback_free(&wb);
+	ok(!cache_any_dirty(c), "then nothing is dirty");
+	cache_close(c);
+}
+
 int main(void)
 {
 	struct file_hook hook = { inject, NULL };
@@ -150,11 +206,13 @@ int main(void)
 	close(fd);
 	unlink(path);
 	ok(!file_write(f, 0, disk, sizeof(disk), &e), "scratch file is filled");
+	scratch = f;
 	file_set_hook(&hook);
 	random_steps(f, 2);
 	random_steps(f, 7);
 	random_steps(f, 20);
 	pins(f);
+	changes_under_way(f);
 	file_set_hook(NULL);
 	file_close(f);
 	return done_testing();
