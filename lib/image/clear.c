@@ -43,10 +43,12 @@ static int clear(struct request *r, struct clearer *c)
 		rc = turn_answer(r, rc, e);
 		if (rc != 0)
 			return rc;
-		c->at += x.len;
-		if (x.kind == EXTENT_HOLE || x.kind == EXTENT_ZERO)
+		if (x.kind == EXTENT_HOLE || x.kind == EXTENT_ZERO) {
+			c->at += x.len;
 			continue;
+		}
 		if (c->on_host && x.kind == EXTENT_DATA && x.image == r->img && x.writable) {
+			c->at += x.len;
 			t.file = x.file;
 			t.off = x.host;
 			t.len = x.len;
@@ -54,11 +56,12 @@ static int clear(struct request *r, struct clearer *c)
 			if (transfer_start(r, &t) < 0)
 				return -1;
 		} else {
-			writer_init(&r->writer, x.start, x.len, NULL);
-			c->writing = true;
-			/* What fails from here on is the writer's, who can try again. */
+			/* What fails from here on is the writer's, who tries that alone again. */
 			if (r->pending)
 				return STEP_WAIT;
+			writer_init(&r->writer, x.start, x.len, NULL);
+			c->writing = true;
+			c->at += x.len;
 		}
 	}
 	return 0;
