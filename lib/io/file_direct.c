@@ -22,11 +22,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -67,15 +69,26 @@ static bool ask_kernel(struct file *f, uint32_t *align, uint32_t *memory)
 #endif
 }
 
+/* Such file systems are nothing but page cache. Newer kernels take the flag there, and ignore it. */
+static bool in_memory(struct file *f)
+{
+	struct statfs fs;
+
+	return !fstatfs(f->fd, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
 /* false: the file can not do direct transfers at all (the kernel says 0 then). */
 static bool find_alignment(struct file *f)
 {
 	uint32_t align = USUAL_ALIGN, memory = USUAL_ALIGN;
 	int sector;
 
-	if (!ask_kernel(f, &align, &memory) && f->device && !ioctl(f->fd, BLKSSZGET, &sector) &&
-	    sector > 0)
-		align = memory = (uint32_t)sector;
+	if (!ask_kernel(f, &align, &memory)) {
+		if (f->device && !ioctl(f->fd, BLKSSZGET, &sector) && sector > 0)
+			align = memory = (uint32_t)sector;
+		else if (!f->device && in_memory(f))
+			return false;
+	}
 	if (!is_pow2(align) || !is_pow2(memory) || align > BOUNCE || memory > USUAL_ALIGN)
 		return false;
 	f->direct_align = align;

@@ -149,6 +149,8 @@ static void mounted(const char *fs, unsigned mib)
 	random_transfers(path, 0, 200, false);
 	snprintf(path, sizeof(path), "%s/direct", fs);
 	random_transfers(path, FILE_DIRECT, 200, false);
+	is_u64(warnings, !strcmp(fs, "tmpfs"), "direct I/O on %s: warnings", fs);
+	warnings = 0;
 }
 
 static void devices(void)
