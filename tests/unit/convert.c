@@ -101,11 +101,11 @@ static bool image_holds(const char *path, const char *format)
 }
 
 /* Each byte is the one of full.qcow2 or the one of the source. */
-static bool image_mixes(const char *path)
+static bool image_mixes(const char *path, const char *format)
 {
 	static uint8_t before[SIZE], got[SIZE];
 
-	if (!image_read(path, "qcow2", got) || !image_read("full.qcow2", "qcow2", before))
+	if (!image_read(path, format, got) || !image_read("full.qcow2", "qcow2", before))
 		return false;
 	for (unsigned i = 0; i < SIZE; i++)
 		if (got[i] != before[i] && got[i] != content[i])
@@ -137,6 +137,14 @@ static const struct job jobs[] = {
 	{ "overlay to raw", "over.qcow2", "qcow2", "out", "raw", NULL, 0, NULL },
 	{ "raw into a qcow2 in use", "in.raw", "raw", "out", "qcow2", NULL, QIMG_CONVERT_NO_CREATE,
 	  NULL },
+	{ "raw into a raw in use", "in.raw", "raw", "out", "raw", NULL, QIMG_CONVERT_NO_CREATE, NULL },
+	{ "raw, compressed, into a qcow2 in use", "in.raw", "raw", "out", "qcow2", NULL,
+	  QIMG_CONVERT_NO_CREATE | QIMG_CONVERT_COMPRESS, NULL },
+};
+
+static const struct job sharing[] = {
+	{ "raw to raw that shares", "in.raw", "raw", "out", "raw", NULL, 0, NULL },
+	{ "raw to qcow2 that shares", "in.raw", "raw", "out", "qcow2", "cluster_size=4k", 0, NULL },
 };
 
 static int convert(const struct job *j, unsigned flags, struct qimg_error *e)
@@ -204,6 +212,7 @@ static void make_sources(void)
 	make_image("over.qcow2", "backing_file=base.raw,backing_fmt=raw,cluster_size=4k", content,
 		   other);
 	make_image("full.qcow2", "cluster_size=4k,size=304k", other, zeros);
+	put_file("full.raw", other, SIZE);
 }
 
 static void make_target(const struct job *j, bool old)
@@ -212,7 +221,7 @@ static void make_target(const struct job *j, bool old)
 	if (j->data)
 		unlink(j->data);
 	if (j->flags & QIMG_CONVERT_NO_CREATE) {
-		if (!sh("cp full.qcow2 %s", j->target))
+		if (!sh("cp full.%s %s", j->target_format, j->target))
 			abort();
 	} else if (old) {
 		put_file(j->target, "the old target", 14);
@@ -231,7 +240,7 @@ static const char *judge(const struct job *j, int ret, bool old, unsigned files)
 	}
 	/* Half of it may be written, but it is an image, and what was not written is what it was. */
 	if (j->flags & QIMG_CONVERT_NO_CREATE)
-		return image_mixes(j->target) ? NULL : "failed, and left a broken image";
+		return image_mixes(j->target, j->target_format) ? NULL : "failed, and left a broken image";
 	if (old && !file_holds(j->target, "the old target", 14))
 		return "failed, and the old target is not what it was";
 	if (!old && there)
@@ -281,25 +290,37 @@ static void test_faults(const struct job *j, bool old, unsigned ops, int code, c
 		diag("at operation %u it %s (%s)", n, wrong, e.msg);
 }
 
+static void test_job(const struct job *j)
+{
+	for (int old = 0; old < 2; old++) {
+		test_faults(j, old, 1U << FILE_OP_READ, EIO, "a read");
+		test_faults(j, old, 1U << FILE_OP_WRITE, EIO, "a write");
+		test_faults(j, old, 1U << FILE_OP_WRITE, ENOSPC, "space for a write");
+		test_faults(j, old, 1U << FILE_OP_SYNC, EIO, "a sync");
+		test_faults(j, old,
+			    1U << FILE_OP_ZERO | 1U << FILE_OP_PUNCH | 1U << FILE_OP_TRUNCATE |
+				    1U << FILE_OP_ALLOCATE,
+			    EIO, "anything else");
+		if (j->flags & QIMG_CONVERT_NO_CREATE)
+			break;
+	}
+}
+
 int main(void)
 {
 	scratch_enter();
 	make_sources();
-	for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
-		const struct job *j = &jobs[i];
-
-		for (int old = 0; old < 2; old++) {
-			test_faults(j, old, 1U << FILE_OP_READ, EIO, "a read");
-			test_faults(j, old, 1U << FILE_OP_WRITE, EIO, "a write");
-			test_faults(j, old, 1U << FILE_OP_WRITE, ENOSPC, "space for a write");
-			test_faults(j, old, 1U << FILE_OP_SYNC, EIO, "a sync");
-			test_faults(j, old,
-				    1U << FILE_OP_ZERO | 1U << FILE_OP_PUNCH | 1U << FILE_OP_TRUNCATE |
-					    1U << FILE_OP_ALLOCATE,
-				    EIO, "anything else");
-			if (j->flags & QIMG_CONVERT_NO_CREATE)
-				break;
-		}
+	for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
+		test_job(&jobs[i]);
+	/* Where blocks can be shared, which is neither a read nor a write. */
+	if (scratch_mount("xfs", "xfs", 300) && !chdir("xfs")) {
+		make_sources();
+		test_job(&sharing[0]);
+		test_job(&sharing[1]);
+		if (chdir(".."))
+			abort();
+	} else {
+		skip("no XFS here");
 	}
 	return done_testing();
 }

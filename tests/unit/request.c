@@ -355,7 +355,7 @@ static void read_all(struct world *w)
 }
 
 /* Reads of the host that fail, one of so many; with an engine that has no threads. */
-static unsigned fail_reads, reads;
+static _Thread_local unsigned fail_reads, reads;
 
 static int fail_some(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf,
 		     uint64_t len)
@@ -476,27 +476,35 @@ static bool works(const char *aio)
 	return true;
 }
 
+struct alone {
+	struct world *w;
+	struct plan p;
+};
+
 static void *one_thread(void *arg)
 {
-	static const struct plan p = { .aio = "threads", .layers = 2, .depth = 16, .rounds = 60,
-				       .flags = QIMG_OPEN_NO_FLUSH };
-	struct world *w = arg;
+	struct alone *alone = arg;
 
-	run_world(w, &p);
+	run_world(alone->w, &alone->p);
 	return NULL;
 }
 
-static void test_two_threads(void)
+/* Each with its own loop, compressing workers, and engine; one that syncs, one that does not. */
+static void test_two_threads(const char *first, const char *second, uint64_t seed)
 {
-	struct world *a = world_new("first", 100), *b = world_new("second", 101);
+	struct world *a = world_new("first", seed), *b = world_new("second", seed + 1);
+	struct alone alone[2] = {
+		{ a, { .aio = first, .layers = 2, .depth = 16, .rounds = 60, .flags = QIMG_OPEN_NO_FLUSH } },
+		{ b, { .aio = second, .layers = 1, .depth = 24, .rounds = 60 } },
+	};
 	pthread_t ta, tb;
 
-	pthread_create(&ta, NULL, one_thread, a);
-	pthread_create(&tb, NULL, one_thread, b);
+	pthread_create(&ta, NULL, one_thread, &alone[0]);
+	pthread_create(&tb, NULL, one_thread, &alone[1]);
 	pthread_join(ta, NULL);
 	pthread_join(tb, NULL);
-	ok(!a->fault && !b->fault, "two images in two threads: %s", a->fault ? a->fault : b->fault ?
-	   b->fault : "fine");
+	ok(!a->fault && !b->fault, "two images in two threads, %s and %s: %s", first, second,
+	   a->fault ? a->fault : b->fault ? b->fault : "fine");
 	free(a);
 	free(b);
 }
@@ -661,9 +669,13 @@ int main(int argc, char **argv)
 		test_plan(&p, 80 + d, ", with failing reads");
 	}
 	file_set_hook(NULL);
-	if (works("threads")) {
+	if (works("threads"))
 		test_order();
-		test_two_threads();
+	for (unsigned i = 1; i < ARRAY_SIZE(engines); i++) {
+		if (works(engines[i]) && works(engines[i % 4 + 1])) {
+			test_two_threads(engines[i], engines[i], 100 + 10 * i);
+			test_two_threads(engines[i], engines[i % 4 + 1], 105 + 10 * i);
+		}
 	}
 	test_layout();
 	return done_testing();
