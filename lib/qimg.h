@@ -258,12 +258,35 @@ int qimg_cache_sizes(struct qimg_cache_sizes *s, const struct qimg_opts *opts, s
 /*
  * What the caches of one image are, what they cover and which options would be good: an object with the
  * keys of `qimg info --cache --output=json`, see qimg-info(1). Formats without caches have only
- * filename, format and virtual-size. The caller frees it with qimg_value_free.
+ * filename, format and virtual-size. An image that is open in full has also l2-cache-counters and, for
+ * writing, refcount-cache-counters, with the names of struct qimg_cache_stats. The caller frees it with
+ * qimg_value_free.
  */
 int qimg_cache_info(struct qimg_image *img, struct qimg_value **info, struct qimg_error *e);
 /* That of a chain, as qimg_info_chain. */
 int qimg_cache_info_chain(const char *name, const char *format, const struct qimg_opts *opts,
 			  unsigned flags, struct qimg_value **list, struct qimg_error *e);
+
+enum qimg_cache { QIMG_CACHE_L2, QIMG_CACHE_REFCOUNT };
+
+/* What a cache of metadata has done since its image was opened, and what it has now. */
+struct qimg_cache_stats {
+	uint64_t lookups;		/* hits and misses; a request may look more than once */
+	uint64_t hits, misses;
+	uint64_t loads;			/* misses of the same piece at the same time share one */
+	uint64_t evictions;		/* pieces that made room for others */
+	uint64_t expired;		/* pieces dropped by cache-clean-interval */
+	uint64_t writebacks;
+	uint64_t second_hits;		/* loads that the second level had (l2-cache-file) */
+	uint64_t ram_bytes;		/* in memory now, pieces on their way included */
+	uint64_t file_bytes;		/* in the second level now */
+};
+
+/*
+ * The counters of one image; those of its chain are asked for with qimg_backing. false, and all 0, where
+ * there is no such cache: other formats, refcounts of an image that is only read.
+ */
+bool qimg_cache_stats(struct qimg_image *img, enum qimg_cache which, struct qimg_cache_stats *s);
 
 /* ---- long operations -------------------------------------------------------------------------- */
 

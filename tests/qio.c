@@ -2,8 +2,8 @@
 /*
  * Scripted image I/O for tests, over the public library alone. The command words, their options and
  * their result lines are those of qemu-io, so that one test can be run with either; what is
- * not needed for that is left out. Two commands are additions: `extents` prints the map of the chain
- * in full, `info` what the library says about the image.
+ * not needed for that is left out. Three commands are additions: `extents` prints the map of the chain
+ * in full, `info` what the library says about the image, `counters` what its caches have done.
  *
  * A command that fails prints why and the next one runs; the exit status is then 1.
  */
@@ -432,6 +432,29 @@ static bool do_info(int argc, char **argv)
 	return done;
 }
 
+/* A line for each cache of each image of the chain. */
+static bool do_counters(int argc, char **argv)
+{
+	static const char *const names[] = { "l2", "refcount" };
+
+	(void)argc, (void)argv;
+	for (struct qimg_image *i = img; i; i = qimg_backing(i)) {
+		for (enum qimg_cache c = QIMG_CACHE_L2; c <= QIMG_CACHE_REFCOUNT; c++) {
+			struct qimg_cache_stats s;
+
+			if (!qimg_cache_stats(i, c, &s))
+				continue;
+			printf("%s %s lookups=%" PRIu64 " hits=%" PRIu64 " misses=%" PRIu64
+			       " loads=%" PRIu64 " evictions=%" PRIu64 " expired=%" PRIu64
+			       " writebacks=%" PRIu64 " second=%" PRIu64 " ram=%" PRIu64 " file=%" PRIu64
+			       "\n", qimg_name(i), names[c], s.lookups, s.hits, s.misses, s.loads,
+			       s.evictions, s.expired, s.writebacks, s.second_hits, s.ram_bytes,
+			       s.file_bytes);
+		}
+	}
+	return true;
+}
+
 static bool do_length(int argc, char **argv)
 {
 	(void)argc, (void)argv;
@@ -500,6 +523,7 @@ static const struct command {
 	{ "aio_read", do_read },   { "aio_write", do_write },	{ "aio_flush", do_flush },
 	{ "discard", do_discard }, { "flush", do_flush },	{ "map", do_map },
 	{ "alloc", do_alloc },	   { "extents", do_extents },	{ "info", do_info },
+	{ "counters", do_counters },
 	{ "length", do_length },   { "truncate", do_truncate }, { "sleep", do_sleep },
 	{ "abort", do_abort },	   { "sigraise", do_sigraise },
 };

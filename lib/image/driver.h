@@ -152,6 +152,8 @@ struct driver {
 	int (*info)(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
 	/* NULL, or the same about its caches of metadata. */
 	int (*cache_info)(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
+	/* NULL, or as qimg_cache_stats. */
+	bool (*cache_stats)(struct qimg_image *img, enum qimg_cache which, struct qimg_cache_stats *s);
 	int (*load_snapshot)(struct qimg_image *img, const char *spec, struct qimg_error *e);
 
 	/* ---- creation ---- */

@@ -153,6 +153,12 @@ int qimg_cache_info(struct qimg_image *img, struct qimg_value **out, struct qimg
 	return 0;
 }
 
+bool qimg_cache_stats(struct qimg_image *img, enum qimg_cache which, struct qimg_cache_stats *s)
+{
+	*s = (struct qimg_cache_stats){ 0 };
+	return img->driver->cache_stats && img->driver->cache_stats(img, which, s);
+}
+
 /* ---- chains ---- */
 
 typedef int (*describe_fn)(struct qimg_image *img, struct qimg_value **info, struct qimg_error *e);

@@ -36,6 +36,10 @@ struct slice {
 
 struct cache_stats {
 	uint64_t hits, misses, loads, evictions, writes;
+	uint64_t cleaned;	/* left memory since nobody had touched them for long */
+	uint64_t bytes;		/* in memory: slices, those on their way, what the second level needs */
+	uint64_t second_hits;	/* loads that were answered by the second level */
+	uint64_t second_bytes;	/* of slices in its file */
 };
 
 /*

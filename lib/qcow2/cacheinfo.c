@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * What the caches of an image are and what they cover, as a value: what `info --cache` shows. Works from
- * the header and the open options alone, and so also for an image of which nothing else was read.
+ * the header and the open options alone, and so also for an image of which nothing else was read. Of
+ * an image that is open in full, what its caches have done is told, too.
  */
 #include "qcow2/qcow2.h"
 
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "base/value.h"
 #include "io/file.h"
+#include "qcow2/cache.h"
 #include "qcow2/cachesize.h"
 #include "qcow2/option.h"
 
@@ -57,6 +59,57 @@ static int add_second_level(const struct qcow2 *q, struct qimg_value *info, stru
 	return value_set_bool(info, "l2-cache-file-direct", q->l2_file_direct, e);
 }
 
+bool qcow2_cache_stats(struct qimg_image *img, enum qimg_cache which, struct qimg_cache_stats *s)
+{
+	struct qcow2 *q = qcow2_of(img);
+	struct cache *c = which == QIMG_CACHE_L2 ? q->l2_cache : q->rc_cache;
+	const struct cache_stats *from;
+
+	if (!c)
+		return false;
+	from = cache_stats(c);
+	*s = (struct qimg_cache_stats){
+		.lookups = from->hits + from->misses,
+		.hits = from->hits,
+		.misses = from->misses,
+		.loads = from->loads,
+		.evictions = from->evictions,
+		.expired = from->cleaned,
+		.writebacks = from->writes,
+		.second_hits = from->second_hits,
+		.ram_bytes = from->bytes,
+		.file_bytes = from->second_bytes,
+	};
+	return true;
+}
+
+static int add_counters(struct qimg_image *img, enum qimg_cache which, const char *key,
+			struct qimg_value *info, struct qimg_error *e)
+{
+	struct qimg_cache_stats s;
+	struct qimg_value *v;
+
+	if (!qcow2_cache_stats(img, which, &s))
+		return 0;
+	v = value_object(e);
+	if (!v)
+		return -1;
+	if (value_set_int(v, "lookups", (int64_t)s.lookups, e) < 0 ||
+	    value_set_int(v, "hits", (int64_t)s.hits, e) < 0 ||
+	    value_set_int(v, "misses", (int64_t)s.misses, e) < 0 ||
+	    value_set_int(v, "loads", (int64_t)s.loads, e) < 0 ||
+	    value_set_int(v, "evictions", (int64_t)s.evictions, e) < 0 ||
+	    value_set_int(v, "expired", (int64_t)s.expired, e) < 0 ||
+	    value_set_int(v, "writebacks", (int64_t)s.writebacks, e) < 0 ||
+	    value_set_int(v, "second-hits", (int64_t)s.second_hits, e) < 0 ||
+	    value_set_int(v, "ram-bytes", (int64_t)s.ram_bytes, e) < 0 ||
+	    value_set_int(v, "file-bytes", (int64_t)s.file_bytes, e) < 0) {
+		qimg_value_free(v);
+		return -1;
+	}
+	return value_set(info, key, v, e);
+}
+
 int qcow2_cache_info(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e)
 {
 	struct qcow2 *q = qcow2_of(img);
@@ -91,7 +144,9 @@ int qcow2_cache_info(struct qimg_image *img, struct qimg_value *info, struct qim
 	if (value_set_bool(info, "rounding-matters", s.size % s.table_cover && s.l2_tables > 2, e) < 0 ||
 	    value_set_bool(info, "l2-cache-shared", !q->cache_size_given && !q->no_cache, e) < 0 ||
 	    value_set_bool(info, "metadata-cache", !q->no_cache, e) < 0 ||
-	    add_second_level(q, info, e) < 0)
+	    add_second_level(q, info, e) < 0 ||
+	    add_counters(img, QIMG_CACHE_L2, "l2-cache-counters", info, e) < 0 ||
+	    add_counters(img, QIMG_CACHE_REFCOUNT, "refcount-cache-counters", info, e) < 0)
 		return -1;
 	return add_recommendation(q, &s, info, e);
 }

@@ -320,6 +320,7 @@ const struct driver qcow2_driver = {
 	.resize = qcow2_resize,
 	.info = qcow2_info,
 	.cache_info = qcow2_cache_info,
+	.cache_stats = qcow2_cache_stats,
 	.load_snapshot = qcow2_load_snapshot,
 	.create_options = qcow2_create_options,
 	.create_check = qcow2_create_check,
