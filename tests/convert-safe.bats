@@ -205,13 +205,34 @@ ended() {
 	mount_fs tmpfs 4M small
 	truncate -s 8M in.raw
 	refused small/out.raw qimg convert -S 0 -f raw -O raw in.raw small/out.raw
-	says '8388608 bytes at least'
+	says '8388608 more bytes at least'
 	says 'bytes free'
 	refused small/out.qcow2 qimg convert -f raw -O qcow2 -o preallocation=falloc in.raw small/out.qcow2
 	says 'at least'
+	# an existing one has some already
+	qimg create -q -f raw small/old.raw 8M
+	kept small/old.raw qimg convert -n -S 0 -f raw -O raw in.raw small/old.raw
+	says '8388608 more bytes at least'
+	dd if=/dev/zero of=small/old.raw bs=1M count=3 conv=notrunc status=none
+	kept small/old.raw qimg convert -n -S 0 -f raw -O raw in.raw small/old.raw
+	says '5242880 more bytes at least'
+	rm small/old.raw
 	# holes take none
 	qimg convert -f raw -O raw in.raw small/out.raw
 	no_litter small out.raw
+}
+
+@test 'space that is not free yet but will be counts: XFS frees it when asked' {
+	need_root
+	need mkfs.xfs
+	mount_fs xfs 320M disk
+	dd if=/dev/zero of=in.raw bs=1M count=180 status=none
+	cp in.raw disk/old.raw
+	rm disk/old.raw
+	qimg convert --no-sync -S 0 -f raw -O raw in.raw disk/out.raw
+	refused disk/more.raw qimg convert -S 0 -f raw -O raw in.raw in.raw disk/more.raw
+	says 'more bytes at least'
+	same raw in.raw raw disk/out.raw
 }
 
 @test '--verify: reads both again, also several sources and a chain' {

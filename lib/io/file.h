@@ -42,8 +42,11 @@ uint64_t file_size(const struct file *f);
 int file_refresh(struct file *f, struct qimg_error *e);
 /* Bytes of storage in use (st_blocks; 0 for devices). */
 int file_allocated(struct file *f, uint64_t *bytes, struct qimg_error *e);
-/* Bytes free on its file system, where that is how many more can be written for certain; else false. */
-bool file_space(struct file *f, uint64_t *bytes);
+/*
+ * Whether its file system is certain to lack the space for `bytes` more in this file, which then are *have.
+ * False where that is not known, as with devices, and file systems that compress.
+ */
+bool file_lacks_space(struct file *f, uint64_t bytes, uint64_t *have);
 /* What is on stable storage need not stay in memory: reading it again comes from the disk. */
 void file_drop_cache(struct file *f);
 /* The XFS-like extent size hint, 0 when unset or unsupported; set returns -1 when it cannot. */

@@ -2,9 +2,10 @@
 /* What lies around a file: space on its file system, pages in memory. */
 #include "io/file_priv.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/statvfs.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -13,22 +14,38 @@
 #define XFS_MAGIC 0x58465342
 
 /* Others may compress, share blocks, or have their space elsewhere. */
-static bool counts_blocks(int fd)
+static bool counts_blocks(long type)
 {
-	struct statfs fs;
-
-	if (fstatfs(fd, &fs))
-		return false;
-	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_MAGIC || fs.f_type == TMPFS_MAGIC;
+	return type == EXT4_SUPER_MAGIC || type == XFS_MAGIC || type == TMPFS_MAGIC;
 }
 
-bool file_space(struct file *f, uint64_t *bytes)
+/* Asks for the space behind the end of the file, and gives it back. */
+static bool can_reserve(struct file *f, uint64_t bytes)
 {
-	struct statvfs fs;
+	struct stat st;
+	int code;
 
-	if (f->device || !counts_blocks(f->fd) || fstatvfs(f->fd, &fs) || !fs.f_blocks)
+	if (fstat(f->fd, &st))
+		return true;
+	code = fallocate(f->fd, FALLOC_FL_KEEP_SIZE, st.st_size, (off_t)bytes) ? errno : 0;
+	/* Of what is refused a part may have been reserved. */
+	if (ftruncate(f->fd, st.st_size))
+		return true;
+	return code != ENOSPC;
+}
+
+bool file_lacks_space(struct file *f, uint64_t bytes, uint64_t *have)
+{
+	struct statfs fs;
+	uint64_t block;
+
+	if (f->device || fstatfs(f->fd, &fs) || !counts_blocks(fs.f_type) || !fs.f_blocks)
 		return false;
-	return mul_u64(geteuid() ? fs.f_bavail : fs.f_bfree, fs.f_frsize, bytes);
+	block = (uint64_t)(fs.f_frsize ? fs.f_frsize : fs.f_bsize);
+	if (!mul_u64(geteuid() ? fs.f_bavail : fs.f_bfree, block, have) || bytes <= *have)
+		return false;
+	/* XFS has more when it is asked: what it holds back for files that grow, or has not freed yet. */
+	return fs.f_type != XFS_MAGIC || bytes > INT64_MAX || !can_reserve(f, bytes);
 }
 
 void file_drop_cache(struct file *f)

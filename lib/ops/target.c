@@ -152,6 +152,8 @@ static int open_existing(struct target *t, const struct qimg_convert *c, uint64_
 	if (check_compress(c, t->img->driver, t->img->data_file ? file_path(t->img->data_file) : NULL,
 			   e) < 0)
 		return -1;
+	if (space_check(c, t->img->data_file ? t->img->data_file : t->img->file, size, e) < 0)
+		return -1;
 	t->blank = c->flags & QIMG_CONVERT_TARGET_IS_ZERO;
 	return 0;
 }
