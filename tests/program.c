@@ -79,6 +79,8 @@ static struct qimg_opts *choose_options(struct program *p)
 	set(o, "cow-zero-range", cow[random_below(&p->seed, 3)]);
 	set(o, "detect-zeroes", random_chance(&p->seed, 30) ? "on" : "off");
 	set(o, "pass-discard-other", random_chance(&p->seed, 50) ? "on" : "off");
+	if (p->s->version >= 3 && random_chance(&p->seed, 25))
+		set(o, "discard-no-unref", "on");
 	if (p->engines && random_chance(&p->seed, 50))
 		set(o, "aio", random_chance(&p->seed, 50) ? "threads" : "io_uring");
 	return o;

@@ -4,6 +4,10 @@
  *
  * A cluster that is not allocated in an image without a backing file reads as zeros already and is
  * left as it is, so that zeroing a large empty image costs nothing.
+ *
+ * With discard-no-unref an entry keeps its host cluster, so that what is written there again does not move.
+ * What the host is told then, it is told at once: until the entry has reached the disk the guest may find
+ * the old content or zeros, and from the next write on the cluster must not be touched.
  */
 #include "qcow2/qcow2.h"
 
@@ -13,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/range.h"
+#include "io/sparse.h"
 #include "qcow2/flush.h"
 #include "qcow2/table.h"
 #include "qcow2/write.h"
@@ -63,7 +68,7 @@ static bool zero_change(const struct qcow2 *q, const struct entry *old, uint32_t
 
 	if (q->extended && sub != UINT32_MAX)
 		return zero_subs(old, sub, new);
-	if (host && !(flags & MAP_UNMAP) && q->h.version >= 3) {
+	if (host && (!(flags & MAP_UNMAP) || q->discard_no_unref) && q->h.version >= 3) {
 		if (q->extended)
 			return zero_subs(old, sub, new);
 		*new = *old;
@@ -82,7 +87,8 @@ static bool discard_change(const struct qcow2 *q, const struct entry *old, uint3
 	bool host = old->kind == ENTRY_DATA || old->kind == ENTRY_ZERO_HOST;
 
 	(void)sub;
-	(void)flags;
+	if (host && q->discard_no_unref)
+		return zero_change(q, old, UINT32_MAX, flags, new);
 	if (!host && reads_zero(q, old))
 		return false;
 	make_plain_zero(q, new);
@@ -104,26 +110,63 @@ static uint32_t subs_in(const struct qcow2 *q, uint64_t cluster, uint64_t off, u
 	return (UINT32_MAX >> (31 - (last - first))) << first;
 }
 
+/* Clusters of the host in a row whose content is worth nothing any more. */
+struct idle_run {
+	uint64_t host, len;
+};
+
+/* Gives their space back, which is a hint: that it can't be taken does no harm. */
+static void idle_end(struct qcow2 *q, struct idle_run *run)
+{
+	struct qimg_error ignored;
+
+	if (run->len)
+		sparse_discard(q->data, run->host, run->len, &ignored);
+	run->len = 0;
+}
+
+/* The entry became new and kept its cluster: is it one that nobody else sees, and all zeros now? */
+static void idle_add(struct qcow2 *q, struct idle_run *run, const struct entry *new)
+{
+	if (!new->copied || (q->extended && new->zero != UINT32_MAX))
+		return;
+	if (new->host != run->host + run->len)
+		idle_end(q, run);
+	if (!run->len)
+		run->host = new->host;
+	run->len += q->cluster_size;
+}
+
 /* Changes the entries of [off, end), which lies within one slice and starts and ends between grains. */
 static int change_slice(struct qcow2 *q, struct cursor *c, uint64_t off, uint64_t end, unsigned flags,
 			change_fn change, enum release_why why, struct qimg_error *e)
 {
+	bool give_back = q->discard_no_unref && why == RELEASE_REQUEST && q->discard_passed[why];
 	uint64_t cluster = round_down(off, q->cluster_size);
+	struct idle_run idle = { 0 };
+	int ret = 0;
 
 	for (uint32_t i = 0; cluster < end; i++, cluster += q->cluster_size) {
 		struct entry old, new;
 
-		if (table_entry(q, c, i, cluster, &old, e) < 0)
-			return -1;
+		ret = table_entry(q, c, i, cluster, &old, e);
+		if (ret < 0)
+			break;
 		if (!change(q, &old, subs_in(q, cluster, off, end), flags, &new))
 			continue;
 		/* An entry that keeps its host cluster keeps its reference. */
-		if (new.kind != ENTRY_DATA && new.kind != ENTRY_ZERO_HOST &&
-		    write_release_old(q, &old, why, e) < 0)
-			return -1;
+		if (new.kind == ENTRY_DATA || new.kind == ENTRY_ZERO_HOST) {
+			if (give_back)
+				idle_add(q, &idle, &new);
+		} else {
+			ret = write_release_old(q, &old, why, e);
+			if (ret < 0)
+				break;
+		}
 		table_set(q, c, i, &new);
 	}
-	return 0;
+	idle_end(q, &idle);
+	return ret;
 }
 
 /* Whether a change would do anything in the slice. */
