@@ -40,13 +40,20 @@ int open_how(const struct args *a, int cache_id, struct open_how *h)
 	return open_cache(h->cache, &h->flags);
 }
 
-struct qimg_opts *open_options(const char *list, struct qimg_error *e)
+static struct qimg_opts *new_options(struct qimg_error *e)
 {
 	struct qimg_opts *opts = qimg_opts_new();
 
-	if (!opts) {
+	if (!opts)
 		*e = (struct qimg_error){ ENOMEM, "Out of memory" };
-	} else if (qimg_opts_parse(opts, list, e)) {
+	return opts;
+}
+
+struct qimg_opts *open_options(const char *list, struct qimg_error *e)
+{
+	struct qimg_opts *opts = new_options(e);
+
+	if (opts && qimg_opts_parse(opts, list, e)) {
 		qimg_opts_free(opts);
 		opts = NULL;
 	}
@@ -68,10 +75,9 @@ int open_image(const char *name, const struct open_how *h, struct qimg_image **i
 	struct qimg_error e;
 	int ret = -1;
 
-	if (!h->image_opts)
-		ret = qimg_open(img, name, h->format, NULL, h->flags, &e);
-	else if ((opts = open_options(name, &e)))
-		ret = qimg_open(img, NULL, NULL, opts, h->flags, &e);
+	opts = h->image_opts ? open_options(name, &e) : new_options(&e);
+	if (opts && (!h->aio || !qimg_opts_set(opts, "aio", h->aio, &e)))
+		ret = qimg_open(img, h->image_opts ? NULL : name, h->format, opts, h->flags, &e);
 	if (ret)
 		open_failed(name, &e);
 	qimg_opts_free(opts);

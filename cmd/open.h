@@ -25,6 +25,7 @@ struct open_how {
 	const char *format;	/* NULL: probe */
 	bool image_opts;	/* the name is a list of open options */
 	const char *cache;	/* cache mode, NULL: writeback */
+	const char *aio;	/* I/O engine, NULL: as the image's options say */
 	unsigned flags;		/* more QIMG_OPEN_* */
 };
 

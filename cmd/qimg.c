@@ -11,6 +11,7 @@
 #include "ui.h"
 
 const struct command *const commands[] = {
+	&bench_command,
 	&convert_command,
 	&create_command,
 	&info_command,

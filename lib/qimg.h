@@ -379,6 +379,44 @@ void qimg_convert_init(struct qimg_convert *c);
  */
 int qimg_convert(const struct qimg_convert *c, struct qimg_error *e);
 
+/* ---- workloads -------------------------------------------------------------------------------- */
+
+/* Where the requests of a workload go. */
+enum qimg_order {
+	QIMG_IN_STEPS,			/* each `step` bytes behind the one before */
+	QIMG_AT_RANDOM,			/* any multiple of `size` from `offset` on, all equally likely */
+};
+
+/* Requests of one size on one image, `depth` of them in flight all the time: what `bench` measures. */
+struct qimg_workload {
+	struct qimg_image *image;		/* opened and closed by the caller; nothing in flight */
+	enum qimg_order order;
+	unsigned write_percent;			/* 0: reads, 100: writes, else a mixture */
+	uint64_t count;				/* requests; 0: none, unless run_ns is given */
+	uint64_t run_ns;			/* starts none after this time; 0: no limit */
+	unsigned depth;				/* >= 1 */
+	uint64_t size;				/* of a request, in bytes, >= 1, not above the image's */
+	uint64_t step;				/* IN_STEPS: a request that would cross the end is at 0 */
+	uint64_t offset;			/* of the first one; AT_RANDOM: nothing before it */
+	uint64_t seed;				/* AT_RANDOM, mixtures: the same seed, the same requests */
+	uint8_t pattern;			/* what writes consist of */
+	uint64_t flush_interval;		/* a flush after so many requests; 0: none */
+	bool no_drain;				/* flushes do not wait until nothing is in flight */
+	const struct qimg_progress *progress;	/* or NULL; report counts requests (or ns) */
+};
+
+/* Latencies are from the call of qimg_submit until done, in ns. */
+struct qimg_workload_result {
+	uint64_t requests, bytes;		/* that have completed */
+	uint64_t ns;				/* from the first one's start to the last one's end */
+	uint64_t cpu_ns;			/* of the process, user and system, meanwhile */
+	uint64_t mean, p50, p95, p99, p999, max;	/* percentiles exact to 2 % */
+};
+
+/* Runs it. Fails with the first request that does, when all others have ended. */
+int qimg_workload_run(const struct qimg_workload *w, struct qimg_workload_result *r,
+		      struct qimg_error *e);
+
 #ifdef __cplusplus
 }
 #endif

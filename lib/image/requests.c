@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-enum { DEPTH = 64, PATIENCE = 16 };
+enum { DEPTH = 256, PATIENCE = 16 };
 
 static struct requests *make(struct qimg_image *img, struct qimg_error *e)
 {
