@@ -168,6 +168,12 @@ bool allowance_take(struct allowance_user *u, uint64_t bytes)
 	return true;
 }
 
+bool allowance_is_full(const struct allowance_user *u)
+{
+	/* What is left may be too little for a slice. */
+	return u->of->used >= u->of->bytes - u->of->bytes / 64;
+}
+
 uint64_t allowance_used(const struct qimg_image *img)
 {
 	return img->allowance->used;

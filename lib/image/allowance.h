@@ -46,6 +46,7 @@ void allowance_leave(struct allowance_user *u);	/* with what it has; also when i
 /* false: there is no more. */
 bool allowance_take(struct allowance_user *u, uint64_t bytes);
 void allowance_put(struct allowance_user *u, uint64_t bytes);
+bool allowance_is_full(const struct allowance_user *u);
 /* What all of the chain have together. */
 uint64_t allowance_used(const struct qimg_image *img);
 

@@ -11,40 +11,12 @@
 #include "base/mem.h"
 #include "image/driver.h"
 #include "io/file.h"
+#include "qcow2/cache_priv.h"
 
-#define NONE UINT32_MAX
 #define MAX_LOADS 256		/* in flight, or done and not fetched */
 #define MANY_SLOTS 16
 
-/* A slice on its way from the disk. */
-struct load {
-	struct cache *cache;
-	uint64_t off;
-	uint8_t *buf;
-	enum { LOAD_RUNNING, LOAD_DONE, LOAD_FAILED } state;
-	int code;		/* of a failed one */
-	bool stale;		/* the clusters got a new meaning meanwhile */
-	struct load *next;
-};
-
-struct cache {
-	struct file *file;
-	uint32_t slice_size;
-	unsigned slice_bits;
-	uint32_t slots, used;		/* slots[0, used) have memory */
-	uint32_t hand;
-	uint32_t dirty;			/* dirty slices */
-	struct slice *slot;
-	uint32_t *bucket;		/* heads of the hash chains */
-	uint32_t bucket_mask;
-	struct load *loads;		/* newest first */
-	uint32_t load_count;
-	cache_clean_fn clean;
-	void *owner;
-	struct cache_stats stats;
-};
-
-static void forget_load(struct cache *c, struct load *l)
+void cache_forget_load(struct cache *c, struct load *l)
 {
 	struct load **link = &c->loads;
 
@@ -52,7 +24,8 @@ static void forget_load(struct cache *c, struct load *l)
 		link = &(*link)->next;
 	*link = l->next;
 	c->load_count--;
-	free(l->buf);
+	if (l->frame.data)
+		frames_put(c->frames, &l->frame, false);
 	free(l);
 }
 
@@ -71,6 +44,7 @@ int cache_open(struct cache **out, struct file *f, uint32_t slice_size, uint32_t
 	c->slice_size = slice_size;
 	c->slice_bits = log2_u64(slice_size);
 	c->slots = slots;
+	c->free = NONE;
 	c->clean = clean;
 	c->owner = owner;
 	while (buckets < slots)
@@ -78,7 +52,7 @@ int cache_open(struct cache **out, struct file *f, uint32_t slice_size, uint32_t
 	c->bucket_mask = buckets - 1;
 	c->slot = mem_array(slots, sizeof(*c->slot), e);
 	c->bucket = mem_array(buckets, sizeof(*c->bucket), e);
-	if (!c->slot || !c->bucket) {
+	if (!c->slot || !c->bucket || frames_open(&c->frames, slice_size, e) < 0) {
 		cache_close(c);
 		return -1;
 	}
@@ -93,9 +67,9 @@ void cache_close(struct cache *c)
 	if (!c)
 		return;
 	while (c->loads)
-		forget_load(c, c->loads);
-	for (uint32_t i = 0; c->slot && i < c->used; i++)
-		free(c->slot[i].data);
+		cache_forget_load(c, c->loads);
+	allowance_leave(&c->share);
+	frames_close(c->frames);
 	free(c->slot);
 	free(c->bucket);
 	free(c);
@@ -106,9 +80,19 @@ uint32_t cache_slice_size(const struct cache *c)
 	return c->slice_size;
 }
 
-const struct cache_stats *cache_stats(const struct cache *c)
+void cache_set_second(struct cache *c, struct second *s)
 {
-	return &c->stats;
+	c->second = s;
+}
+
+void cache_set_depth(struct cache *c, uint32_t depth)
+{
+	c->depth = depth;
+}
+
+void cache_set_off(struct cache *c)
+{
+	c->off = true;
 }
 
 bool cache_any_dirty(const struct cache *c)
@@ -119,7 +103,9 @@ bool cache_any_dirty(const struct cache *c)
 /* Of few slices some have to be written all the time anyway: then the more at once the better. */
 bool cache_mostly_dirty(const struct cache *c)
 {
-	return c->slots >= MANY_SLOTS && c->dirty >= c->slots / 2;
+	uint32_t most = c->share.of && allowance_is_full(&c->share) ? c->count : c->slots;
+
+	return most >= MANY_SLOTS && c->dirty >= most / 2;
 }
 
 static uint32_t *bucket_of(struct cache *c, uint64_t off)
@@ -138,31 +124,54 @@ static void unhash(struct cache *c, struct slice *s)
 	*link = s->next;
 }
 
-/* Takes a slice out of use; its slot and memory stay. */
-static void drop(struct cache *c, struct slice *s)
+/* Its slot, and what the slot takes of the allowance, stay the caller's. */
+static void drop(struct cache *c, struct slice *s, bool give_back)
 {
 	unhash(c, s);
 	if (s->dirty)
 		c->dirty--;
+	if (cache_is_old(c, s))
+		c->old--;
 	s->used = s->dirty = s->referenced = s->writing = false;
+	frames_put(c->frames, &s->frame, give_back);
+	s->data = NULL;
+	c->count--;
+}
+
+static void free_slot(struct cache *c, struct slice *s)
+{
+	s->next = c->free;
+	c->free = (uint32_t)(s - c->slot);
+	if (c->share.of)
+		allowance_put(&c->share, c->slice_size);
+}
+
+void cache_drop(struct cache *c, struct slice *s, bool give_back)
+{
+	drop(c, s, give_back);
+	free_slot(c, s);
+}
+
+void cache_store(struct cache *c, const struct slice *s)
+{
+	if (c->second && !c->off)
+		second_add(c->second, s->off, s->data);
 }
 
 /*
  * The next slot whose slice may go. A slice that was used since the hand last came by gets another
  * round; clean ones go before dirty ones, since those cost a barrier.
  */
-static struct slice *choose_victim(struct cache *c)
+struct slice *cache_choose_victim(struct cache *c)
 {
 	struct slice *dirty = NULL;
 
-	for (uint32_t n = 0; n < 2 * c->slots; n++) {
+	for (uint64_t n = 0; n < 2 * (uint64_t)c->high; n++) {
 		struct slice *s = &c->slot[c->hand];
 
-		c->hand = c->hand + 1 == c->slots ? 0 : c->hand + 1;
-		if (s->pins)
+		c->hand = c->hand + 1 >= c->high ? 0 : c->hand + 1;
+		if (s->pins || !s->used)
 			continue;
-		if (!s->used)
-			return s;
 		if (s->referenced)
 			s->referenced = false;
 		else if (!s->dirty)
@@ -173,26 +182,36 @@ static struct slice *choose_victim(struct cache *c)
 	return dirty;
 }
 
+/* A slot without a slice. NULL: none, or it would be too much for the chain. */
+static struct slice *unused_slot(struct cache *c)
+{
+	struct slice *s;
+
+	if (c->free == NONE && c->high == c->slots)
+		return NULL;
+	if (c->share.of && !allowance_take(&c->share, c->slice_size))
+		return NULL;
+	if (c->free == NONE)
+		return &c->slot[c->high++];
+	s = &c->slot[c->free];
+	c->free = s->next;
+	return s;
+}
+
 /* A slot whose slice is not used. 0, MAP_WAIT with w, or -1. */
 static int take_slot(struct cache *c, struct slice **out, struct wait *w, struct qimg_error *e)
 {
-	struct slice *s;
+	struct slice *s = unused_slot(c);
 	int ret;
 
-	if (c->used < c->slots) {
-		s = &c->slot[c->used];
-		s->data = mem_buffer(c->slice_size, e);
-		if (!s->data)
-			return -1;
-		c->used++;
-		*out = s;
+	*out = s;
+	if (s)
 		return 0;
-	}
-	s = choose_victim(c);
+	s = cache_choose_victim(c);
 	if (!s)
 		return error_set(e, EBUSY, "All %u slices of a metadata cache of '%s' are in use at once",
-				 c->slots, file_path(c->file));
-	if (s->used && s->dirty) {
+				 c->count, file_path(c->file));
+	if (s->dirty) {
 		/* Pinned, so that nothing the owner does meanwhile can take it. */
 		s->pins++;
 		ret = c->clean(c->owner, s, w, e);
@@ -200,10 +219,9 @@ static int take_slot(struct cache *c, struct slice **out, struct wait *w, struct
 		if (ret)
 			return ret;
 	}
-	if (s->used) {
-		drop(c, s);
-		c->stats.evictions++;
-	}
+	cache_store(c, s);
+	drop(c, s, false);
+	c->stats.evictions++;
 	*out = s;
 	return 0;
 }
@@ -221,11 +239,17 @@ bool cache_has(struct cache *c, uint64_t off)
 	return lookup(c, off);
 }
 
-static void insert(struct cache *c, struct slice *s, uint64_t off)
+/* The slice at off, which has been read into the frame, gets a slot. */
+static void insert(struct cache *c, struct slice *s, uint64_t off, struct frame *frame)
 {
 	uint32_t *bucket = bucket_of(c, off);
 
+	s->frame = *frame;
+	s->data = frame->data;
+	frame->data = NULL;
+	c->count++;
 	s->off = off;
+	s->touched = c->now;
 	s->used = s->referenced = true;
 	s->next = *bucket;
 	*bucket = (uint32_t)(s - c->slot);
@@ -243,11 +267,18 @@ static struct load *find_load(struct cache *c, uint64_t off)
 static void load_done(struct wait *w, int code)
 {
 	struct load *l = w->priv;
+	struct cache *c = l->cache;
 
+	c->running--;
 	l->code = code;
 	l->state = code ? LOAD_FAILED : LOAD_DONE;
-	if (l->stale)
-		forget_load(l->cache, l);
+	/* What is not (any longer) in the second level is read from the image by whoever comes for it. */
+	if (l->second && !l->stale && !second_check(c->second, &l->place, l->off, l->frame.data, code))
+		l->stale = true;
+	if (!l->stale)
+		return;
+	w->priv = NULL;
+	cache_forget_load(c, l);
 }
 
 /* Makes room among the loads: whoever wanted one that is done and not fetched may have given up. */
@@ -261,7 +292,7 @@ static bool load_room(struct cache *c)
 		if (l->state != LOAD_RUNNING)
 			oldest = l;
 	if (oldest)
-		forget_load(c, oldest);
+		cache_forget_load(c, oldest);
 	return oldest;
 }
 
@@ -271,13 +302,12 @@ static int start_load(struct cache *c, uint64_t off, struct wait *w, struct qimg
 	struct load *l;
 
 	w->op = WAIT_TURN;
-	if (!load_room(c))
+	if ((c->depth && c->running >= c->depth) || !load_room(c))
 		return MAP_WAIT;
 	l = mem_zalloc(sizeof(*l), e);
 	if (!l)
 		return -1;
-	l->buf = mem_buffer(c->slice_size, e);
-	if (!l->buf) {
+	if (frames_get(c->frames, &l->frame, e) < 0) {
 		free(l);
 		return -1;
 	}
@@ -286,10 +316,17 @@ static int start_load(struct cache *c, uint64_t off, struct wait *w, struct qimg
 	l->next = c->loads;
 	c->loads = l;
 	c->load_count++;
+	c->running++;
 	c->stats.misses++;
 	c->stats.loads++;
-	*w = (struct wait){ .op = WAIT_READ, .file = c->file, .off = off, .buf = l->buf,
-			    .len = c->slice_size, .done = load_done, .priv = l };
+	l->second = c->second && second_find(c->second, off, &l->place);
+	w->op = WAIT_READ;
+	w->file = l->second ? second_file(c->second) : c->file;
+	w->off = l->second ? l->place.at : off;
+	w->buf = l->frame.data;
+	w->len = c->slice_size;
+	w->done = load_done;
+	w->priv = l;
 	return MAP_WAIT;
 }
 
@@ -299,7 +336,6 @@ static int finish_load(struct cache *c, struct load *l, struct slice **out, stru
 {
 	uint64_t off = l->off;
 	struct slice *s;
-	uint8_t *buf;
 	int ret;
 
 	if (l->state == LOAD_RUNNING) {
@@ -308,14 +344,14 @@ static int finish_load(struct cache *c, struct load *l, struct slice **out, stru
 	}
 	if (l->state == LOAD_FAILED && w->priv != l) {
 		/* Whoever asked for it is gone, or has not come yet: this one makes a try of its own. */
-		forget_load(c, l);
+		cache_forget_load(c, l);
 		return start_load(c, off, w, e);
 	}
 	w->priv = NULL;
 	if (l->state == LOAD_FAILED) {
 		error_errno(e, l->code, "Reading metadata of '%s' at 0x%" PRIx64, file_path(c->file),
 			    l->off);
-		forget_load(c, l);
+		cache_forget_load(c, l);
 		return -1;
 	}
 	ret = take_slot(c, &s, w, e);
@@ -325,14 +361,35 @@ static int finish_load(struct cache *c, struct load *l, struct slice **out, stru
 	}
 	if (ret)
 		return ret;
-	buf = s->data;
-	s->data = l->buf;
-	l->buf = buf;
-	insert(c, s, off);
+	insert(c, s, off, &l->frame);
 	s->pins = 1;
-	forget_load(c, l);
+	cache_forget_load(c, l);
 	*out = s;
 	return 0;
+}
+
+/* Reads the slice at off now. */
+static int load_now(struct cache *c, uint64_t off, struct slice **out, struct qimg_error *e)
+{
+	struct frame frame;
+	struct slice *s;
+
+	c->stats.misses++;
+	c->stats.loads++;
+	if (frames_get(c->frames, &frame, e) < 0)
+		return -1;
+	if ((!c->second || !second_read(c->second, off, frame.data)) &&
+	    file_read(c->file, off, frame.data, c->slice_size, e) < 0)
+		goto fail;
+	if (take_slot(c, &s, NULL, e) < 0)
+		goto fail;
+	insert(c, s, off, &frame);
+	s->pins = 1;
+	*out = s;
+	return 0;
+fail:
+	frames_put(c->frames, &frame, false);
+	return -1;
 }
 
 int cache_get(struct cache *c, uint64_t off, struct slice **out, struct wait *w, struct qimg_error *e)
@@ -343,43 +400,38 @@ int cache_get(struct cache *c, uint64_t off, struct slice **out, struct wait *w,
 	if (s) {
 		s->pins++;
 		s->referenced = true;
+		if (s->touched != c->now)
+			cache_touch(c, s);
 		c->stats.hits++;
 		*out = s;
 		return 0;
 	}
 	l = c->loads ? find_load(c, off) : NULL;
-	if (w)
+	if (w && c->depth != 1)
 		return l ? finish_load(c, l, out, w, e) : start_load(c, off, w, e);
 	/* What is read here may be changed before a load in flight arrives: that one is useless. */
 	if (l && l->state == LOAD_RUNNING)
 		l->stale = true;
 	else if (l)
-		forget_load(c, l);
-	c->stats.misses++;
-	if (take_slot(c, &s, NULL, e) < 0)
-		return -1;
-	c->stats.loads++;
-	if (file_read(c->file, off, s->data, c->slice_size, e) < 0)
-		return -1;
-	insert(c, s, off);
-	s->pins = 1;
-	*out = s;
-	return 0;
+		cache_forget_load(c, l);
+	return load_now(c, off, out, e);
 }
 
 void cache_put(struct cache *c, struct slice *s)
 {
-	(void)c;
-	s->pins--;
+	if (!--s->pins && c->off && !s->dirty)
+		cache_drop(c, s, false);
 }
 
 void cache_dirty(struct cache *c, struct slice *s)
 {
 	s->changed = true;
-	if (!s->dirty) {
-		s->dirty = true;
-		c->dirty++;
-	}
+	if (s->dirty)
+		return;
+	s->dirty = true;
+	c->dirty++;
+	if (c->second)
+		second_kill(c->second, s->off);
 }
 
 void cache_forget(struct cache *c, uint64_t off, uint64_t len)
@@ -389,8 +441,10 @@ void cache_forget(struct cache *c, uint64_t off, uint64_t len)
 	for (uint64_t o = off; o < off + len; o += c->slice_size) {
 		struct slice *s = lookup(c, o);
 
+		if (c->second)
+			second_kill(c->second, o);
 		if (s)
-			drop(c, s);
+			cache_drop(c, s, false);
 	}
 	for (struct load *l = c->loads; l; l = next) {
 		next = l->next;
@@ -399,7 +453,7 @@ void cache_forget(struct cache *c, uint64_t off, uint64_t len)
 		if (l->state == LOAD_RUNNING)
 			l->stale = true;
 		else
-			forget_load(c, l);
+			cache_forget_load(c, l);
 	}
 }
 
@@ -417,7 +471,7 @@ int cache_list_dirty(struct cache *c, struct slice ***list, uint32_t *count, str
 
 	if (!l)
 		return -1;
-	for (uint32_t i = 0; i < c->used && n < c->dirty; i++)
+	for (uint32_t i = 0; i < c->high && n < c->dirty; i++)
 		if (c->slot[i].dirty)
 			l[n++] = &c->slot[i];
 	qsort(l, n, sizeof(*l), by_offset);

@@ -6,7 +6,8 @@
  * - A dirty slice stays until it has been written; the flag is cleared only after the write
  *   succeeded. The cache never decides by itself when a dirty slice may be written: it asks its
  *   owner (the order in which metadata reaches the disk is flush.c's).
- * - Memory is taken when a slot is used for the first time.
+ * - Memory is taken when a slot is used, and given back when the chain needs it elsewhere (allowance.h), or
+ *   by time.
  * - A load that the caller is to wait for reads into a buffer beside the slots, so that the number of
  *   loads in flight does not depend on the number of slots. Requests that miss the same slice share
  *   one load.
@@ -18,17 +19,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "qcow2/frames.h"
+
 struct cache;
 struct file;
 struct qimg_error;
+struct qimg_image;
+struct second;
 struct wait;
 
 struct slice {
 	uint64_t off;		/* in the file, a multiple of the slice size */
 	uint8_t *data;
 	/* the cache's */
+	struct frame frame;	/* where data is */
 	uint32_t pins;
-	uint32_t next;		/* in the hash chain */
+	uint32_t next;		/* in the hash chain, or of unused slots */
+	uint32_t touched;	/* by the cache's count of time */
 	bool used, dirty, referenced;
 	bool writing;		/* dirty, and a copy of it is on its way to the disk */
 	bool changed;		/* since that copy was made */
@@ -54,7 +61,21 @@ int cache_open(struct cache **c, struct file *f, uint32_t slice_size, uint32_t s
 	       cache_clean_fn clean, void *owner, struct qimg_error *e);
 void cache_close(struct cache *c);	/* no loads may be in flight; what is dirty is lost */
 uint32_t cache_slice_size(const struct cache *c);
-const struct cache_stats *cache_stats(const struct cache *c);
+const struct cache_stats *cache_stats(struct cache *c);
+/*
+ * To be called before the first cache_get: takes what it needs from the allowance of img's chain; has a
+ * second level, which stays the caller's; lets so many loads be in flight (0: as many as there may be; 1:
+ * none, each is waited for); keeps nothing that is clean and not pinned.
+ */
+void cache_share(struct cache *c, struct qimg_image *img);
+void cache_set_second(struct cache *c, struct second *s);
+void cache_set_depth(struct cache *c, uint32_t depth);
+void cache_set_off(struct cache *c);
+/*
+ * Gives back the memory of slices that were not touched for `interval`, looking at them when so long has
+ * passed since the last time. Times in ms; returns when it wants to be called next.
+ */
+uint64_t cache_clean(struct cache *c, uint64_t now, uint64_t interval);
 
 /*
  * The slice at off (aligned), read if it is not here, pinned until cache_put. With w the read, and what has to be

@@ -21,9 +21,11 @@
 #include "io/file.h"
 #include "io/lock.h"
 #include "qcow2/alloc.h"
+#include "qcow2/cache.h"
 #include "qcow2/option.h"
 #include "qcow2/flush.h"
 #include "qcow2/qcow2.h"
+#include "qcow2/second.h"
 #include "qcow2/snaptable.h"
 
 static int probe(const uint8_t *head, size_t n, uint64_t size)
@@ -240,6 +242,8 @@ static void close_image(struct qimg_image *img)
 	alloc_close(q);
 	refcount_close(q);
 	table_close(q);
+	second_close(q->second);
+	q->second = NULL;
 	file_close(img->data_file);
 	img->data_file = NULL;
 	option_free(q);
@@ -277,6 +281,21 @@ fail:
 static int finish(struct qimg_image *img, struct qimg_error *e)
 {
 	return flush_close(qcow2_of(img), e);
+}
+
+/* Entries of the caches that were not used for long leave memory (cache-clean-interval). */
+static uint64_t tick(struct qimg_image *img, uint64_t now)
+{
+	struct qcow2 *q = qcow2_of(img);
+	uint64_t interval = (uint64_t)q->clean_interval * 1000, next = UINT64_MAX;
+
+	if (!interval)
+		return next;
+	if (q->l2_cache)
+		next = cache_clean(q->l2_cache, now, interval);
+	if (q->rc_cache)
+		next = min_u64(next, cache_clean(q->rc_cache, now, interval));
+	return next;
 }
 
 int open_claim(struct qcow2 *q, struct qimg_error *e)
@@ -318,6 +337,7 @@ const struct driver qcow2_driver = {
 	.pack = qcow2_pack,
 	.flush = qcow2_flush,
 	.resize = qcow2_resize,
+	.tick = tick,
 	.info = qcow2_info,
 	.cache_info = qcow2_cache_info,
 	.cache_stats = qcow2_cache_stats,

@@ -17,6 +17,7 @@
 
 struct cache;
 struct release;
+struct second;
 struct snapshot;
 
 /* Clusters that lose a reference: see alloc.h. */
@@ -60,6 +61,7 @@ struct qcow2 {
 	uint8_t *l1_dirty;		/* a byte for each 512-byte sector of the L1 on disk */
 	bool l1_any_dirty;
 	struct cache *l2_cache;
+	struct second *second;		/* of the L2 cache, or NULL; outlives it */
 
 	/* refcount.c */
 	uint64_t *rt;			/* refcount table, CPU byte order */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -20,9 +21,26 @@
 #include "qcow2/cache.h"
 #include "qcow2/flush.h"
 #include "qcow2/qcow2.h"
+#include "qcow2/second.h"
 
 #define SECTOR 512
 #define PER_SECTOR (SECTOR / sizeof(uint64_t))
+
+/* Also when another L1 table takes the place of the first: what is where in the file stays true. */
+static int open_second(struct qcow2 *q, struct qimg_error *e)
+{
+	struct second_options o = { q->l2_file, q->l2_file_size, q->l2_file_direct };
+
+#ifdef QIMG_SECOND_LEVEL
+	if (!o.path && !q->no_cache)
+		o = (struct second_options){ .path = P_tmpdir };
+	if (o.path)
+		o.size = q->l2_entry_size;
+#endif
+	if (!o.path || q->second)
+		return 0;
+	return second_open(&q->second, q->img, &o, (uint32_t)q->l2_entry_size, UINT64_MAX, e);
+}
 
 int table_open(struct qcow2 *q, uint64_t l1_offset, uint32_t l1_size, struct qimg_error *e)
 {
@@ -46,8 +64,15 @@ int table_open(struct qcow2 *q, uint64_t l1_offset, uint32_t l1_size, struct qim
 	q->l1_offset = l1_offset;
 	q->l1_any_dirty = false;
 	if (cache_open(&q->l2_cache, q->file, (uint32_t)q->l2_entry_size,
-		       (uint32_t)min_u64(slots, UINT32_MAX / 2), flush_clean_l2, q, e) < 0)
+		       (uint32_t)min_u64(slots, UINT32_MAX / 2), flush_clean_l2, q, e) < 0 ||
+	    open_second(q, e) < 0)
 		goto fail;
+	if (!q->cache_size_given)
+		cache_share(q->l2_cache, q->img);
+	if (q->no_cache)
+		cache_set_off(q->l2_cache);
+	cache_set_depth(q->l2_cache, q->metadata_depth);
+	cache_set_second(q->l2_cache, q->second);
 	return 0;
 
 fail:
