@@ -29,7 +29,7 @@ setup() {
 
 @test "reading: hits, misses, loads, evictions" {
 	# Eight tables, looked at once and again: all fit.
-	local i words=() more=()
+	local i words=()
 	for ((i = 0; i < 8; i++)); do words+=(-c "read $((i * 512))M 1"); done
 	qio -r "${words[@]}" -c counters image >out
 	counted image l2 misses=8 loads=8 evictions=0 writebacks=0 second=0 file=0 expired=0
