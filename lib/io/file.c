@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -379,6 +380,19 @@ int file_sync(struct file *f, struct qimg_error *e)
 	}
 	f->sync_error = code;
 	return code ? file_sync_failed(f, e) : 0;
+}
+
+bool file_stretch(struct file *f, uint64_t end, uint64_t ahead)
+{
+	struct qimg_error ignored;
+	struct rlimit most;
+
+	if (!f->direct_align || f->device || end <= f->size || end + ahead > INT64_MAX)
+		return false;
+	/* Beyond its limit a process is sent a signal. */
+	if (getrlimit(RLIMIT_FSIZE, &most) || end + ahead > most.rlim_cur)
+		return false;
+	return file_truncate(f, end + ahead, &ignored) == 0;
 }
 
 int file_truncate(struct file *f, uint64_t size, struct qimg_error *e)

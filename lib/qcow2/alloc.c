@@ -24,6 +24,7 @@
 
 #define MAX_RELEASES 65536
 #define MIN_PRESSURE (64 * MIB)
+#define AHEAD (32 * MIB)
 
 struct release {
 	uint64_t cluster, n;
@@ -36,6 +37,16 @@ void alloc_open(struct qcow2 *q)
 	q->free_hint = 0;
 	q->blank_from = file_is_device(q->file) ? UINT64_MAX :
 		div_up(file_size(q->file), q->cluster_size);
+}
+
+int alloc_trim(struct qcow2 *q, struct qimg_error *e)
+{
+	uint64_t end = q->blank_from << q->cluster_bits;
+
+	if (!q->stretched || end >= file_size(q->file))
+		return 0;
+	q->stretched = false;
+	return file_truncate(q->file, end, e);
 }
 
 void alloc_not_blank(struct qcow2 *q, uint64_t cluster)
@@ -175,6 +186,7 @@ static int take(struct qcow2 *q, uint64_t least, uint64_t want, uint64_t *host, 
 		q->free_hint = cluster + *got;
 	*blank = cluster >= q->blank_from;
 	alloc_not_blank(q, cluster + *got);
+	q->stretched |= file_stretch(q->file, (cluster + *got) << q->cluster_bits, AHEAD);
 	*host = cluster << q->cluster_bits;
 	return 0;
 }

@@ -19,6 +19,8 @@ struct wait;
 enum release_why { RELEASE_REQUEST, RELEASE_SNAPSHOT, RELEASE_OTHER };
 
 void alloc_open(struct qcow2 *q);
+/* Before close: the file ends where what is in use does, after it was stretched for writing. */
+int alloc_trim(struct qcow2 *q, struct qimg_error *e);
 /*
  * Takes a run of free clusters, 1 to `want` long, with refcount 1 each. *blank: it was never part of the
  * file, so it reads as zeros. MAP_WAIT with w, as in image/driver.h.

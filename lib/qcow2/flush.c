@@ -429,6 +429,8 @@ int flush_close(struct qcow2 *q, struct qimg_error *e)
 		q->dirty_marked = marked;
 		return -1;
 	}
+	if (alloc_trim(q, e) < 0)
+		return -1;
 	if (marked) {
 		q->h.incompatible &= ~(uint64_t)INCOMPAT_DIRTY;
 		if (header_store_features(q->file, &q->h, e) < 0 || file_sync(q->file, e) < 0)

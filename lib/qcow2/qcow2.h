@@ -74,6 +74,7 @@ struct qcow2 {
 	/* alloc.c */
 	uint64_t free_hint;		/* cluster index below which nothing is free */
 	uint64_t blank_from;		/* clusters from here on were never part of the file */
+	bool stretched;			/* the file is longer than that, for a while */
 	struct release_list pending;	/* decrements whose references may still be on disk */
 	struct release_list covered;	/* those that the sync under way takes from there */
 	struct release_list settled;	/* those that only transfers under way hold up */
