@@ -120,7 +120,8 @@ static int next_op(struct qcow2 *q, struct op *op, struct qimg_error *e)
 
 	switch (f->step) {
 	case REFCOUNTS:
-		if (!q->dirty_marked)
+		/* A run that ends here is for a slice that has to leave its cache. */
+		if (!q->dirty_marked || f->last == REFCOUNTS)
 			ret = writeback_slices(&f->piece, q->rc_cache, e);
 		break;
 	case TABLE_SYNC:
