@@ -13,7 +13,7 @@ load helpers
 # What this make was told must not reach the makes started here.
 plain_environment() {
 	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS LIBS AR LD OBJCOPY
-	unset CC TESTS JOBS KEEP SAN COV FUZZ TWO_SLICES V DESTDIR
+	unset CC TESTS JOBS KEEP SAN COV FUZZ TWO_SLICES SECOND_LEVEL V DESTDIR
 	: "${MAKE:=make}"
 	export MAKE
 	# bats puts its inner programs there, one of them called bats
@@ -357,16 +357,18 @@ made() {
 	configured
 	made all
 	find out/obj -type f -printf '%p %T@\n' | sort >before
-	for variant in SAN=undefined COV=1 TWO_SLICES=1 'TWO_SLICES=1 SAN=undefined'; do
+	for variant in SAN=undefined COV=1 TWO_SLICES=1 'TWO_SLICES=1 SAN=undefined' \
+		'SECOND_LEVEL=1 TWO_SLICES=1'; do
 		# shellcheck disable=SC2086 # two words
 		made all $variant >/dev/null
 	done
 	find out/obj -type f -printf '%p %T@\n' | sort | diff before -
-	no_litter out/variant undefined cov two-slices undefined+two-slices
-	for variant in undefined cov two-slices undefined+two-slices; do
+	no_litter out/variant undefined cov two-slices undefined+two-slices two-slices+second-level
+	for variant in undefined cov two-slices undefined+two-slices two-slices+second-level; do
 		equal "$(out/variant/$variant/qimg)" 42
 	done
 	grep -q -- -DQIMG_TWO_SLICES out/variant/two-slices/obj/flags.compile
+	grep -q -- -DQIMG_SECOND_LEVEL out/variant/two-slices+second-level/obj/flags.compile
 	grep -q -- -fsanitize=undefined out/variant/undefined/obj/flags.compile
 }
 

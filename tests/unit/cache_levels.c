@@ -411,10 +411,12 @@ int main(void)
 	random_steps(7, 1, 0);
 	random_steps(7, SLICES, 0);
 	random_steps(20, 30, 2);
-	by_time();
+	if (tap_plain_caches)
+		by_time();
 	off();
 	file_set_hook(NULL);
-	chain();
+	if (tap_plain_caches)
+		chain();
 	file_close(image);
 	return done_testing();
 }

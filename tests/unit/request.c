@@ -289,7 +289,7 @@ static bool make_chain(struct world *w, unsigned layers, const char *more)
 		snprintf(below, sizeof(below), "%s", name);
 		if (top)
 			break;
-		img = open_image(name, l > 0, NULL, QIMG_OPEN_WRITE, &e);
+		img = open_chain(name, l + 1, false, NULL, QIMG_OPEN_WRITE, &e);
 		for (unsigned i = 0; img && i < 30; i++) {
 			uint64_t off = round_down(rnd(w, w->size), 512);
 			uint64_t len = min_u64(1 + rnd(w, 6 * w->cluster), w->size - off);
@@ -371,6 +371,7 @@ static int fail_some(void *ctx, struct file *f, enum file_op op, uint64_t off, c
 struct plan {
 	const char *aio;
 	bool churns;
+	bool second;			/* level of the L2 caches */
 	unsigned fails;
 	unsigned layers, depth, flags, rounds;
 	const char *options;
@@ -392,7 +393,7 @@ static const char *run_world(struct world *w, const struct plan *p)
 	if (!make_chain(w, p->layers, p->options))
 		return "the images cannot be made";
 	for (unsigned session = 0; session < 3 && !w->fault; session++) {
-		w->img = open_image(w->name, p->layers > 1, p->aio, QIMG_OPEN_WRITE | p->flags, &e);
+		w->img = open_chain(w->name, p->layers, p->second, p->aio, QIMG_OPEN_WRITE | p->flags, &e);
 		if (!w->img) {
 			fault(w, "%s", e.msg);
 			break;
@@ -426,7 +427,7 @@ static const char *run_world(struct world *w, const struct plan *p)
 			judge(w);
 	}
 	if (!w->fault) {
-		w->img = open_image(w->name, p->layers > 1, NULL, 0, &e);
+		w->img = open_chain(w->name, p->layers, p->second, NULL, 0, &e);
 		if (w->img) {
 			read_all(w);
 			qimg_close(w->img, &e);
@@ -467,7 +468,7 @@ static bool works(const char *aio)
 
 	if (!create("probe", NULL, 1 << 20, 65536, NULL))
 		return false;
-	img = open_image("probe", false, aio, 0, &e);
+	img = open_image("probe", aio, 0, &e);
 	if (!img) {
 		skip("engine '%s': %s", aio, e.msg);
 		return false;
@@ -574,7 +575,7 @@ static uint64_t packed_layout(const char *name, const char *aio, unsigned depth)
 	w->cluster = 4096;
 	w->size = SIZE;
 	create(name, NULL, SIZE, w->cluster, NULL);
-	w->img = open_image(name, false, aio, QIMG_OPEN_WRITE, &e);
+	w->img = open_image(name, aio, QIMG_OPEN_WRITE, &e);
 	w->depth = depth;
 	w->closing = true;
 	for (uint64_t c = 0; w->img && c < SIZE / w->cluster; c++) {
@@ -652,11 +653,14 @@ int main(int argc, char **argv)
 			p.flags = d == 1 ? 0 : d == 2 ? QIMG_OPEN_UNMAP | QIMG_OPEN_NO_FLUSH : QIMG_OPEN_NO_FLUSH;
 			test_plan(&p, 10 * i + d, "");
 		}
+		p.second = true;
+		test_plan(&p, 10 * i + 6, ", with a second level");
 		p.options = "extended_l2=on";
 		p.depth = 32;
 		p.layers = 2;
 		p.flags = QIMG_OPEN_UNMAP | QIMG_OPEN_NO_FLUSH;
 		test_plan(&p, 10 * i + 7, "");
+		p.second = false;
 		p.options = "compression_type=zstd,lazy_refcounts=on";
 		p.flags = QIMG_OPEN_WRITETHROUGH | QIMG_OPEN_NO_FLUSH;
 		test_plan(&p, 10 * i + 8, ", writethrough");
@@ -666,6 +670,7 @@ int main(int argc, char **argv)
 		struct plan p = { .rounds = 120, .depth = depths[d], .layers = 1 + 2 * (d & 1),
 				  .fails = 20 + 10 * d, .flags = QIMG_OPEN_NO_FLUSH };
 
+		p.second = d & 1;
 		test_plan(&p, 80 + d, ", with failing reads");
 	}
 	file_set_hook(NULL);

@@ -34,16 +34,24 @@ static bool create(const char *name, const char *backing, uint64_t size, uint32_
 	return good;
 }
 
-/* Two slices of each table, also of the images below. */
-static struct qimg_image *open_image(const char *name, bool backing, const char *aio, unsigned flags,
-				     struct qimg_error *e)
+/* Two slices of each table, and one in a file if `second`, in each of so many images of the chain. */
+static struct qimg_image *open_chain(const char *name, unsigned layers, bool second, const char *aio,
+				     unsigned flags, struct qimg_error *e)
 {
+	static const char *const small[] = { "l2-cache-entry-size=512", "l2-cache-size=1024",
+					     "refcount-cache-size=8192", "l2-cache-file=.",
+					     "l2-cache-file-size=512", "l2-cache-file-direct=off" };
 	struct qimg_opts *o = qimg_opts_new();
 	struct qimg_image *img = NULL;
+	char prefix[80] = "", one[160];
 
-	qimg_opts_parse(o, "l2-cache-entry-size=512,l2-cache-size=1024,refcount-cache-size=8192", e);
-	if (backing)
-		qimg_opts_parse(o, "backing.l2-cache-entry-size=512,backing.l2-cache-size=1024", e);
+	for (unsigned l = 0; l < layers; l++) {
+		for (unsigned i = 0; i < (second ? 6 : 3); i++) {
+			snprintf(one, sizeof(one), "%s%s", prefix, small[i]);
+			qimg_opts_parse(o, one, e);
+		}
+		strcat(prefix, "backing.");
+	}
 	if (aio)
 		qimg_opts_set(o, "aio", aio, e);
 	if (aio && !strcmp(aio, "native"))
@@ -52,6 +60,12 @@ static struct qimg_image *open_image(const char *name, bool backing, const char 
 		img = NULL;
 	qimg_opts_free(o);
 	return img;
+}
+
+__attribute__((unused)) static struct qimg_image *open_image(const char *name, const char *aio,
+							     unsigned flags, struct qimg_error *e)
+{
+	return open_chain(name, 1, false, aio, flags, e);
 }
 
 #endif

@@ -24,7 +24,7 @@ static void test_errors(void)
 			      .done = count_done, .user = &done };
 
 	create("errors", NULL, 1 << 20, 65536, NULL);
-	img = open_image("errors", false, NULL, 0, &e);
+	img = open_image("errors", NULL, 0, &e);
 	qimg_submit(img, &io);
 	is_u64(done, 0, "a failure does not arrive in qimg_submit");
 	is_u64(qimg_poll(img, true), 0, "it arrives in qimg_poll");
@@ -70,7 +70,7 @@ static void test_no_space(void)
 	struct qimg_image *img;
 
 	create("space", NULL, 1 << 20, 65536, NULL);
-	img = open_image("space", false, NULL, QIMG_OPEN_WRITE, &e);
+	img = open_image("space", NULL, QIMG_OPEN_WRITE, &e);
 	file_set_hook(&hook);
 	memset(buf, 0x77, sizeof(buf));
 	no_space = 1;

@@ -59,6 +59,13 @@ static unsigned tap_ran, tap_failed, tap_planned;
 #define tap_memory_tells true
 #endif
 
+/* The caches of the library are as large as they are asked to be, and have no second level unasked. */
+#if defined(QIMG_TWO_SLICES) || defined(QIMG_SECOND_LEVEL)
+#define tap_plain_caches false
+#else
+#define tap_plain_caches true
+#endif
+
 #define TAP_UNUSED __attribute__((unused))
 #define TAP_PRINTF(a, b) __attribute__((format(printf, a, b)))
 
