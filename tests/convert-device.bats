@@ -38,6 +38,40 @@ written_over() {
 	written_over
 }
 
+# zeros in a target full of other bytes, and -p says how
+zeroed_by() { # WAY TARGET
+	qimg convert -n -p -O raw s.qcow2 "$2" >log
+	contains "$(cat log)" "Zeroed by $1"
+	cmp -n $((6 << 20)) s.raw "$2"
+}
+
+@test 'a thin device: what was zeros in the source takes no space any more' {
+	local before
+	zeroed_by FALLOC_FL_PUNCH_HOLE "$dev"
+	sync disk.img
+	before=$(allocated before.img)
+	[ "$(allocated disk.img)" -lt $((before - (3 << 20))) ]
+	written_over
+	# and many at a time, past the page cache
+	cp before.img disk.img
+	qimg convert -n -t none -W -m 16 -O raw s.qcow2 "$dev"
+	written_over
+}
+
+@test 'a device and a file that can only be written: zeros for certain' {
+	local bare
+	mkdir plain
+	mount -t ramfs none plain 2>/dev/null || skip 'ramfs cannot be mounted'
+	undo unmount_fs "$PWD/plain"
+	cp before.img plain/disk.img
+	bare=$(loop_device plain/disk.img)
+	zeroed_by BLKZEROOUT "$bare"
+	cmp -i $((6 << 20)) before.img "$bare"
+	cp before.img plain/file.img
+	zeroed_by 'writing zeros' plain/file.img
+	cmp -i $((6 << 20)) before.img plain/file.img
+}
+
 @test 'a source that is larger than the device is refused' {
 	qemu-img create -q -f qcow2 big.qcow2 16M
 	fails qimg convert -n -O raw big.qcow2 "$dev"
