@@ -274,7 +274,7 @@ void ioq_settle(struct file *f)
 		return;
 	ioq_list_init(&ended);
 	f->resting = true;
-	while (f->flying) {
+	while (f->flying && q->running) {
 		/* With something to reap nothing would wait. */
 		move_all(&ended, &q->finished);
 		collect(q, true);
