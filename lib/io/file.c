@@ -191,6 +191,11 @@ void file_set_eager(struct file *f)
 	f->flags |= FILE_EAGER;
 }
 
+void file_set_serial(struct file *f, bool on)
+{
+	f->flags = (f->flags & ~(unsigned)FILE_SERIAL) | (on ? FILE_SERIAL : 0);
+}
+
 uint64_t file_size(const struct file *f)
 {
 	return f->size;

@@ -21,6 +21,7 @@ enum {
 	FILE_DIRECT = 1 << 3,		/* O_DIRECT; falls back to buffered with a warning */
 	FILE_NO_SYNC = 1 << 4,		/* file_sync does nothing */
 	FILE_EAGER = 1 << 5,		/* much is going to be written, and then synced: see ioq_io.c */
+	FILE_SERIAL = 1 << 6,		/* written by one helper at a time: see ioq_io.c */
 };
 
 /* Directories, FIFOs, sockets and character devices are refused with an error that says what it is. */
@@ -34,6 +35,7 @@ int file_fd(const struct file *f);	/* for lib/io only */
 bool file_is_device(const struct file *f);
 bool file_writable(const struct file *f);
 void file_set_eager(struct file *f);	/* sets FILE_EAGER */
+void file_set_serial(struct file *f, bool on);	/* FILE_SERIAL */
 /*
  * The length in bytes (a device: its size). Follows what this process does to the file; other
  * processes' changes are noticed by file_refresh.

@@ -14,6 +14,10 @@
  *
  * What is written through the page cache to a file that is EAGER goes on to storage while more is
  * written, so that the sync at the end has little left to wait for.
+ *
+ * Writes through the page cache to one file exclude each other in the kernel. Several threads still do
+ * more of them in the same time than one, but spin; that is a loss where the processors have other work.
+ * The file is SERIAL then: one helper at a time writes to it, and goes on with the next by itself.
  */
 #include "io/ioq_priv.h"
 
@@ -292,16 +296,12 @@ static void help(struct pool_job *job, unsigned worker)
 		io->result = -errno;
 }
 
-/*
- * Writes through the page cache to one file exclude each other in the kernel: more than one at a time
- * would only spin, and take the processors from those who read.
- */
 static bool is_serial(const struct ioq *q, const struct ioq_io *io)
 {
 	const struct ioq_req *r = io->req;
 
-	return io->way == IOQ_TRANSFER && r->op == IOQ_WRITE && !io->direct && !r->file->device &&
-	       (!q->serial || q->serial_file == r->file);
+	return r->file->flags & FILE_SERIAL && io->way == IOQ_TRANSFER && r->op == IOQ_WRITE &&
+	       !io->direct && (!q->serial || q->serial_file == r->file);
 }
 
 void ioq_hand_over(struct ioq *q, struct ioq_io *io)
@@ -335,12 +335,13 @@ static void start_call(struct ioq *q, struct ioq_io *io, int hook)
 
 /*
  * Reading what the page cache has is copying, which the owner is busy with, whatever the engine. A helper
- * copies meanwhile where there is a processor for it and the owner has something else to do.
+ * copies meanwhile where there is a processor for it, the owner has something else to do, and the one that
+ * writes is not far behind.
  */
 static bool shares_work(const struct ioq *q, const struct ioq_io *io)
 {
 	return io->way == IOQ_TRANSFER && io->req->op == IOQ_READ && !io->direct &&
-	       ioq_piece(io) >= IOQ_BIG && q->helping < q->spare &&
+	       ioq_piece(io) >= IOQ_BIG && q->helping - q->serial < q->spare && q->serial <= 2 &&
 	       (q->running > 1 || q->finished.first);
 }
 

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "image/image.h"
 #include "image/request.h"
+#include "io/file.h"
 
 enum { DEPTH = 64 };			/* transfers in flight */
 
@@ -62,6 +63,14 @@ static void set_loops(const struct ring *r, struct loop *l)
 	image_set_loop(r->copy->target, l);
 }
 
+/* Reading and looking for zeros is work enough for the processors that do not write. */
+static void set_serial(const struct copy *c, bool on)
+{
+	file_set_serial(c->target->file, on);
+	if (c->target->data_file)
+		file_set_serial(c->target->data_file, on);
+}
+
 int ring_open(struct ring *r, const struct copy *c, struct qimg_error *e)
 {
 	memset(r, 0, sizeof(*r));
@@ -89,6 +98,7 @@ int ring_open(struct ring *r, const struct copy *c, struct qimg_error *e)
 	if (loop_new(&r->loop, NULL, DEPTH, r->budget.workers, e) < 0)
 		return -1;
 	set_loops(r, r->loop);
+	set_serial(c, true);
 	/* A request can be delivered only where this has succeeded. */
 	for (size_t i = 0; i < c->source_count; i++)
 		if (!image_loop(c->sources[i], e))
@@ -100,8 +110,10 @@ void ring_close(struct ring *r)
 {
 	while (r->active)
 		loop_step(r->loop, true);
-	if (r->loop)
+	if (r->loop) {
 		set_loops(r, NULL);
+		set_serial(r->copy, false);
+	}
 	loop_free(r->loop);
 	for (unsigned i = 0; r->pieces && i < r->budget.pieces; i++) {
 		free(r->pieces[i].buf);

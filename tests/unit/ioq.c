@@ -300,6 +300,7 @@ static void places(void)
 
 	random_requests("buffered", 0, "buffered file");
 	random_requests("direct", FILE_DIRECT, "direct file");
+	random_requests("serial", FILE_SERIAL, "serial file");
 	if (scratch_mount("tmpfs", "tmpfs", 8))
 		random_requests("tmpfs/file", 0, "tmpfs");
 	else
