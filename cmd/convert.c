@@ -56,7 +56,7 @@ static const struct opt options[] = {
 	  .help = "TARGET, too, is a list of open options; needs -n" },
 	OPEN_OPT_SHARE,
 	{ .id = SALVAGE, .name = "salvage", .help = "What cannot be read becomes zeros" },
-	{ .id = BITMAPS, .name = "bitmaps", .help = "Copy bitmaps (not supported yet)" },
+	{ .id = BITMAPS, .name = "bitmaps", .help = "Copy the persistent bitmaps of the source, too" },
 	{ .id = SKIP_BROKEN_BITMAPS, .name = "skip-broken-bitmaps",
 	  .help = "With --bitmaps: leave out those that are broken" },
 	{ .id = VERIFY, .name = "verify", .help = "Read the target again and compare with the sources" },
@@ -140,7 +140,7 @@ static int open_sources(const struct args *a, struct qimg_image **sources, size_
 static int check_options(const struct args *a)
 {
 	static const struct {
-		int id, other;		/* is refused together with `other`, or 0: alone */
+		int id, other;		/* is refused together with `other` */
 		bool missing;		/* is refused without `other` */
 		const char *text;
 	} rules[] = {
@@ -156,12 +156,10 @@ static int check_options(const struct args *a)
 		  "say driver=FORMAT" },
 		{ LEVEL, 'c', true, "--compression-level is about compressing: give -c, too" },
 		{ SKIP_BROKEN_BITMAPS, BITMAPS, true, "Use of --skip-broken-bitmaps requires --bitmaps" },
-		{ BITMAPS, 0, false, "Copying bitmaps is not supported: leave out --bitmaps" },
 	};
 
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-		if (!args_has(a, rules[i].id) || (rules[i].other &&
-						  args_has(a, rules[i].other) == rules[i].missing))
+		if (!args_has(a, rules[i].id) || args_has(a, rules[i].other) == rules[i].missing)
 			continue;
 		ui_error("%s", rules[i].text);
 		return -1;
@@ -184,6 +182,8 @@ static unsigned convert_flags(const struct args *a)
 		{ SALVAGE, QIMG_CONVERT_SALVAGE },
 		{ 'C', QIMG_CONVERT_HOST_COPY },
 		{ VERIFY, QIMG_CONVERT_VERIFY },
+		{ BITMAPS, QIMG_CONVERT_BITMAPS },
+		{ SKIP_BROKEN_BITMAPS, QIMG_CONVERT_SKIP_BROKEN_BITMAPS },
 	};
 	unsigned flags = 0;
 

@@ -353,6 +353,8 @@ enum {					/* flags of struct qimg_convert */
 	QIMG_CONVERT_SALVAGE = 1 << 6,	/* sectors that can't be read become zeros */
 	QIMG_CONVERT_HOST_COPY = 1 << 7,	/* have the host copy; blocks are shared without it, too */
 	QIMG_CONVERT_VERIFY = 1 << 8,	/* read the target again and compare before it counts */
+	QIMG_CONVERT_BITMAPS = 1 << 9,	/* the persistent bitmaps of the (only) source, too */
+	QIMG_CONVERT_SKIP_BROKEN_BITMAPS = 1 << 10,	/* of those leave out what was not written back */
 };
 
 struct qimg_convert {

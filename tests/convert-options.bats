@@ -131,10 +131,3 @@ setup() {
 	cmp in.raw out.raw
 	[ $((end - start)) -ge 900000000 ]
 }
-
-@test 'bitmaps are not supported yet' {
-	refused out.qcow2 qimg convert --bitmaps -f raw -O qcow2 in.raw out.qcow2
-	says bitmaps
-	refused out.qcow2 qimg convert --skip-broken-bitmaps -f raw -O qcow2 in.raw out.qcow2
-	says bitmaps
-}

@@ -9,6 +9,7 @@
 #ifndef IMAGE_DRIVER_H
 #define IMAGE_DRIVER_H
 
+#include "image/bitmap.h"
 #include "qimg.h"
 
 struct file;
@@ -155,6 +156,17 @@ struct driver {
 	/* NULL, or as qimg_cache_stats. */
 	bool (*cache_stats)(struct qimg_image *img, enum qimg_cache which, struct qimg_cache_stats *s);
 	int (*load_snapshot)(struct qimg_image *img, const char *spec, struct qimg_error *e);
+
+	/*
+	 * NULL: the format has no bitmaps. bitmaps: the persistent ones, to be freed with bitmap_free_list;
+	 * ENOTSUP: this image can have none. read_bitmap: bytes of one of them, as in bitmap.h. add_bitmaps:
+	 * stores them all in an image that has none, after the last write of data.
+	 */
+	int (*bitmaps)(struct qimg_image *img, struct bitmap **list, size_t *count, struct qimg_error *e);
+	int (*read_bitmap)(struct qimg_image *img, const struct bitmap *b, uint64_t off, void *buf,
+			   size_t len, struct qimg_error *e);
+	int (*add_bitmaps)(struct qimg_image *img, const struct bitmap *list, size_t count,
+			   bitmap_read_fn read, void *ctx, struct qimg_error *e);
 
 	/* ---- creation ---- */
 	const struct qimg_option *create_options;

@@ -19,6 +19,7 @@
 #include "image/image.h"
 #include "io/file.h"
 #include "io/sparse.h"
+#include "ops/bitmaps.h"
 #include "ops/copy.h"
 #include "ops/target.h"
 #include "ops/verify.h"
@@ -278,24 +279,27 @@ static int copy_all(const struct qimg_convert *c, const struct target *t, uint64
 static int convert(const struct qimg_convert *c, struct qimg_error *e)
 {
 	struct target t = { .img = NULL };
+	struct bitmaps bitmaps;
 	uint64_t size;
 	int ret = -1;
 
 	if (check_request(c, e) < 0 || sum_sizes(c, &size, e) < 0 || check_names(c, e) < 0)
 		return -1;
-	if (target_prepare(&t, c, size, e) < 0 || target_open(&t, c, size, e) < 0)
+	if (bitmaps_choose(&bitmaps, c, e) < 0 || target_prepare(&t, c, size, e) < 0 || target_open(&t, c, size, e) < 0)
 		goto out;
 	if (check_distinct(c, c->target, file_identity(t.img->file), e) < 0 ||
 	    (t.img->data_file &&
 	     check_distinct(c, file_path(t.img->data_file), file_identity(t.img->data_file), e) < 0) ||
-	    check_backing(c, t.img, e) < 0 || check_level(c, t.img, e) < 0)
+	    check_backing(c, t.img, e) < 0 || check_level(c, t.img, e) < 0 ||
+	    bitmaps_check(&bitmaps, t.img, e) < 0)
 		goto out;
-	if (copy_all(c, &t, size, e) < 0)
+	if (copy_all(c, &t, size, e) < 0 || bitmaps_copy(&bitmaps, c->sources[0], t.img, e) < 0)
 		goto out;
 	if (!(c->flags & QIMG_CONVERT_NO_SYNC))
 		copy_phase(c->progress, "sync");
 	ret = target_finish(&t, e);
 out:
+	bitmaps_free(&bitmaps);
 	target_abort(&t);
 	return ret;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Reading the bitmap directory.
+ * The bitmap directory, read and written.
  *
  * The header bounds its size and the number of its entries; here each entry has to end inside the
  * directory, and the last one has to be at its end, or the directory is not what the header says.
@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -37,6 +38,7 @@ static uint64_t decode(struct bitmap_entry *b, const uint8_t *p, uint64_t room, 
 	b->granularity_bits = p[BITMAP_GRANULARITY_BITS];
 	name_len = be16_get(p + BITMAP_NAME_LEN);
 	extra_len = be32_get(p + BITMAP_EXTRA_LEN);
+	b->has_extra = extra_len;
 	len = BITMAP_HEAD + (uint64_t)extra_len + name_len;
 	if (len > room) {
 		error_set(e, EINVAL,
@@ -110,6 +112,37 @@ out:
 	}
 	free(dir);
 	return ret;
+}
+
+static uint64_t entry_size(const struct bitmap_entry *b)
+{
+	return round_up(BITMAP_HEAD + strlen(b->name), 8);
+}
+
+uint64_t bitmapdir_size(const struct bitmap_entry *list, size_t count)
+{
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < count; i++)
+		size += entry_size(&list[i]);
+	return size;
+}
+
+void bitmapdir_encode(const struct bitmap_entry *list, size_t count, uint8_t *buf)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct bitmap_entry *b = &list[i];
+
+		memset(buf, 0, entry_size(b));
+		be64_put(buf + BITMAP_TABLE_OFFSET, b->table_offset);
+		be32_put(buf + BITMAP_TABLE_SIZE, b->table_size);
+		be32_put(buf + BITMAP_FLAGS, b->flags);
+		buf[BITMAP_TYPE] = BITMAP_TYPE_DIRTY;
+		buf[BITMAP_GRANULARITY_BITS] = (uint8_t)b->granularity_bits;
+		be16_put(buf + BITMAP_NAME_LEN, (uint16_t)strlen(b->name));
+		memcpy(buf + BITMAP_HEAD, b->name, strlen(b->name));
+		buf += entry_size(b);
+	}
 }
 
 void bitmapdir_free(struct bitmap_entry *list, size_t count)

@@ -3,6 +3,7 @@
 #ifndef QCOW2_BITMAPDIR_H
 #define QCOW2_BITMAPDIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ struct bitmap_entry {
 	uint32_t table_size;		/* entries */
 	uint32_t flags;
 	unsigned granularity_bits;	/* 0..63 */
+	bool has_extra;			/* data behind it that is not known here */
 };
 
 /*
@@ -29,6 +31,9 @@ struct bitmap_entry {
  */
 int bitmapdir_load(struct qcow2 *q, struct bitmap_entry **list, size_t *count,
 		   struct qimg_error *e);
+/* The directory of these bitmaps: its size, and its bytes, written to buf. Extra data is left out. */
+uint64_t bitmapdir_size(const struct bitmap_entry *list, size_t count);
+void bitmapdir_encode(const struct bitmap_entry *list, size_t count, uint8_t *buf);
 void bitmapdir_free(struct bitmap_entry *list, size_t count);
 
 #endif

@@ -5,7 +5,7 @@
  * Parts: header, entry (bits), cache (slices in memory), table (L1, L2), map (guest to host), refcount
  * (block lookup and changes), alloc (free clusters, deferred releases), write (begin, commit), zero,
  * pack, writeback (dirty metadata, piece by piece), flush (the order in which it reaches the disk),
- * snaptable, bitmapdir, info, create,
+ * snaptable, bitmapdir, bitmap (content), info, create,
  * resize, open (the driver).
  */
 #ifndef QCOW2_QCOW2_H
@@ -124,6 +124,14 @@ int qcow2_pack(struct qimg_image *img, uint64_t off, uint32_t packed, struct wma
 int qcow2_flush(struct qimg_image *img, struct wait *w, struct qimg_error *e);
 int qcow2_resize(struct qimg_image *img, uint64_t size, const char *preallocation,
 		 struct qimg_error *e);
+
+/* ---- bitmap.c ---- */
+
+int qcow2_bitmaps(struct qimg_image *img, struct bitmap **list, size_t *count, struct qimg_error *e);
+int qcow2_read_bitmap(struct qimg_image *img, const struct bitmap *b, uint64_t off, void *buf,
+		      size_t len, struct qimg_error *e);
+int qcow2_add_bitmaps(struct qimg_image *img, const struct bitmap *list, size_t count,
+		      bitmap_read_fn read, void *ctx, struct qimg_error *e);
 
 /* ---- table.c and refcount.c: their part of open and close ---- */
 
