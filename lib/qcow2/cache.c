@@ -216,6 +216,11 @@ static int take_slot(struct cache *c, struct slice **out, struct wait *w, struct
 		s->pins++;
 		ret = c->clean(c->owner, s, w, e);
 		s->pins--;
+		/* What ended with that (a flush) may have brought in the very slice: look again. */
+		if (!ret && w) {
+			w->op = WAIT_TURN;
+			ret = MAP_WAIT;
+		}
 		if (ret)
 			return ret;
 	}
