@@ -73,9 +73,9 @@ int file_write(struct file *f, uint64_t off, const void *buf, size_t len, struct
 int file_sync(struct file *f, struct qimg_error *e);
 int file_truncate(struct file *f, uint64_t size, struct qimg_error *e);
 /*
- * Direct writes behind the end of a file are done one after the other by the kernel: makes it `ahead` bytes longer
- * than `end` when that is behind its end, and returns true. What is not needed is cut off again by
- * file_truncate. Does nothing where it would not help, or not work.
+ * Direct writes behind the end of a file are done one after the other by the kernel: makes it
+ * `ahead` bytes longer than `end` when that is behind its end, and returns true. What is not needed
+ * is cut off again by file_truncate. Does nothing where it would not help, or not work.
  */
 bool file_stretch(struct file *f, uint64_t end, uint64_t ahead);
 /* Takes away the name of a file that this process made. Errors are ignored: it runs after failures. */
