@@ -166,10 +166,11 @@ static void second_level(const char *aio)
 	warnings = 0;
 	random_io(img);
 	is_u64(bad, 0, "%s: %u requests at a time, nothing wrong", aio, DEPTH);
-	ok(stats(img).second_hits > stats(img).loads / 4 || !tap_plain_caches, "%s: %u of %u loads came from the file", aio,
-	   (unsigned)stats(img).second_hits, (unsigned)stats(img).loads);
-	ok((stats(img).file_bytes > 64 << 10 || !tap_plain_caches) && stats(img).file_bytes <= 128 << 10, "%s: of %u bytes", aio,
-	   (unsigned)stats(img).file_bytes);
+	ok(stats(img).second_hits > stats(img).loads / 4 || !tap_plain_caches,
+	   "%s: %u of %u loads came from the file", aio, (unsigned)stats(img).second_hits,
+	   (unsigned)stats(img).loads);
+	ok((stats(img).file_bytes > 64 << 10 || !tap_plain_caches) && stats(img).file_bytes <= 128 << 10,
+	   "%s: of %u bytes", aio, (unsigned)stats(img).file_bytes);
 	ok(!warnings && sh("test $(ls -A | wc -l) = 1"), "%s: no warning, no other file", aio);
 	check_content(img, aio);
 	ok(!qimg_close(img, &e), "%s: closes", aio);
