@@ -235,17 +235,6 @@ static void hold(struct loop *l, struct ioq_req *r)
 	l->held_last = &r->next;
 }
 
-void loop_run(struct loop *l, struct loop_io *io)
-{
-	struct ioq_req *r;
-
-	loop_io(l, io);
-	while ((r = ioq_reap(l->q)) != &io->req)
-		hold(l, r);
-	update_event(l);
-	call_io(l, r);
-}
-
 void loop_await(struct loop *l, struct loop_io *io)
 {
 	while (!io->held)

@@ -43,11 +43,6 @@ const char *loop_engine(const struct loop *l);
 uint64_t loop_model_now(const struct loop *l);	/* ioq_model_now */
 /* Starts; never fails by itself: a failure arrives with the completion. */
 void loop_io(struct loop *l, struct loop_io *io);
-/*
- * The same, and returns when it has ended and its done was called, and nothing else's: others that complete
- * meanwhile are called with the next step.
- */
-void loop_run(struct loop *l, struct loop_io *io);
 /* Blocks until io, which has been started, has completed. Its done, too, is called with the next step. */
 void loop_await(struct loop *l, struct loop_io *io);
 /* -1 with *e when the workers can't be started: the caller may run the job itself. */

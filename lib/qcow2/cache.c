@@ -182,30 +182,29 @@ struct slice *cache_choose_victim(struct cache *c)
 	return dirty;
 }
 
-/* A slot without a slice. NULL: none, or it would be too much for the chain. */
-static struct slice *unused_slot(struct cache *c)
+/* A slot without a slice. false: there is none, or it would be too much for the chain. */
+static bool unused_slot(struct cache *c, struct slice **out)
 {
-	struct slice *s;
-
 	if (c->free == NONE && c->high == c->slots)
-		return NULL;
+		return false;
 	if (c->share.of && !allowance_take(&c->share, c->slice_size))
-		return NULL;
-	if (c->free == NONE)
-		return &c->slot[c->high++];
-	s = &c->slot[c->free];
-	c->free = s->next;
-	return s;
+		return false;
+	if (c->free == NONE) {
+		*out = &c->slot[c->high++];
+	} else {
+		*out = &c->slot[c->free];
+		c->free = (*out)->next;
+	}
+	return true;
 }
 
 /* A slot whose slice is not used. 0, MAP_WAIT with w, or -1. */
 static int take_slot(struct cache *c, struct slice **out, struct wait *w, struct qimg_error *e)
 {
-	struct slice *s = unused_slot(c);
+	struct slice *s;
 	int ret;
 
-	*out = s;
-	if (s)
+	if (unused_slot(c, out))
 		return 0;
 	s = cache_choose_victim(c);
 	if (!s)
@@ -386,7 +385,7 @@ static int load_now(struct cache *c, uint64_t off, struct slice **out, struct qi
 	if ((!c->second || !second_read(c->second, off, frame.data)) &&
 	    file_read(c->file, off, frame.data, c->slice_size, e) < 0)
 		goto fail;
-	if (take_slot(c, &s, NULL, e) < 0)
+	if (take_slot(c, &s, NULL, e) != 0)
 		goto fail;
 	insert(c, s, off, &frame);
 	s->pins = 1;

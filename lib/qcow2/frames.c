@@ -14,7 +14,7 @@
 #include "io/pages.h"
 
 #define BLOCK (256 * KIB)
-#define AT_HAND MIB		/* stay in memory without being used */
+#define AT_HAND (256 * KIB)	/* stay in memory without being used */
 
 struct group {
 	uint16_t used;

@@ -64,6 +64,7 @@ int refcount_open(struct qcow2 *q, struct qimg_error *e)
 	if (cache_open(&q->rc_cache, q->file, slice, (uint32_t)min_u64(slots, UINT32_MAX / 2),
 		       flush_clean_refcounts, q, e) < 0)
 		goto fail;
+	cache_set_depth(q->rc_cache, q->metadata_depth);
 	return 0;
 
 fail:

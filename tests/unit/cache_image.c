@@ -227,6 +227,7 @@ static void by_time(void)
 	/* A table of 4 KiB maps 2 MiB. */
 	const uint64_t span = CLUSTER / 8 * CLUSTER, size = WANTED / CLUSTER * span;
 	struct qimg_image *img, *base;
+	bool tells = tap_memory_tells && tap_plain_caches;
 	int64_t before, full, after;
 
 	if (!ok(create("base", NULL, size, CLUSTER, "preallocation=metadata") &&
@@ -253,7 +254,7 @@ static void by_time(void)
 	ok(stats(base).ram_bytes == 0 || !tap_plain_caches, "what was not touched for a second is gone");
 	ok(stats(base).expired >= (tap_plain_caches ? WANTED / CLUSTER : 2), "%u slices of it",
 	   (unsigned)stats(base).expired);
-	if (full < WANTED || !tap_memory_tells || !tap_plain_caches)
+	if (full < WANTED || !tells)
 		skip("%d KiB, then %d KiB in memory", (int)(full >> 10), (int)(after >> 10));
 	else
 		ok(full - after > WANTED * 9 / 10, "of %d KiB resident memory %d KiB are left", (int)(full >> 10),
@@ -261,6 +262,52 @@ static void by_time(void)
 	ok(map_all(img, span), "it can be read again");
 	qimg_close(img, &e);
 	sh("rm base top");
+}
+
+/* ---- a chain ---- */
+
+enum { CHAIN = 20, TABLES = 64, TABLE = 65536 };
+
+/* Each of 20 images has 4 MiB of tables, and all of them are looked at for what is in the lowest one. */
+static void chain(void)
+{
+	const uint64_t span = UINT64_C(512) << 20, size = TABLES * span;
+	struct qimg_image *img = NULL;
+	char name[20] = "", below[20];
+	uint8_t buf[512] = { 1 };
+	struct qimg_extent x;
+	uint64_t used = 0, sum;
+	int64_t before, most = 0, now;
+	bool good = true;
+
+	for (unsigned i = 0; i < CHAIN && good; i++) {
+		snprintf(below, sizeof(below), "%s", name);
+		snprintf(name, sizeof(name), "chain%u", i);
+		good = create(name, i ? below : NULL, size, TABLE, NULL);
+		img = good ? open_with(name, "driver=qcow2", QIMG_OPEN_WRITE | QIMG_OPEN_NO_FLUSH) : NULL;
+		for (unsigned t = 0; img && good && t < TABLES; t++)
+			good = qimg_write(img, t * span + (uint64_t)i * TABLE, buf, 512, &e) == 0;
+		good = good && img && !qimg_close(img, &e);
+	}
+	img = good ? open_with(name, "driver=qcow2", 0) : NULL;
+	if (!ok(img, "a chain of %u images", CHAIN))
+		return;
+	before = (int64_t)pages_resident();
+	for (unsigned n = 0; n < 2 * TABLES && good; n++) {
+		good = qimg_map(img, n % TABLES * span, 512, &x, &e) == 0 && x.depth == CHAIN - 1;
+		now = (int64_t)pages_resident() - before;
+		most = now > most ? now : most;
+		sum = 0;
+		for (struct qimg_image *i = img; i; i = qimg_backing(i))
+			sum += stats(i).ram_bytes;
+		used = sum > used ? sum : used;
+	}
+	ok(good, "which is read down to the lowest one");
+	ok(used <= 38 << 20 && (used >= 30 << 20 || !tap_plain_caches), "takes %u KiB for %u KiB of tables",
+	   (unsigned)(used >> 10), CHAIN * TABLES * TABLE >> 10);
+	ok(most <= 42 << 20 || !tap_memory_tells, "%d KiB by the system's count", (int)(most >> 10));
+	qimg_close(img, &e);
+	sh("rm chain*");
 }
 
 /* ---- loads ---- */
@@ -312,6 +359,7 @@ int main(void)
 		second_level(engines[i]);
 	full_device();
 	by_time();
+	chain();
 	depth_and_off();
 	return done_testing();
 }

@@ -71,7 +71,7 @@ static void given_back(uint32_t size)
 	struct frames *f = NULL;
 
 	if (!ok(many && !frames_open(&f, size, &e), "%u bytes: opens", size))
-		return;
+		goto out;
 	memset(many, 1, count * sizeof(*many));
 	before = (int64_t)pages_resident();
 	for (uint32_t i = 0; i < count; i++)
@@ -89,6 +89,7 @@ static void given_back(uint32_t size)
 		   size, (int)(full >> 10), (int)(after >> 10));
 	is_u64(frames_bytes(f), 0, "%u bytes: nothing is taken any more", size);
 	frames_close(f);
+out:
 	free(many);
 }
 

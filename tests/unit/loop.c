@@ -62,23 +62,25 @@ static void one_engine(const char *engine, struct file *f)
 			loop_io(l, &other[i].io);
 		}
 		set(&one, f, (OTHERS + round % 8) * PIECE);
-		loop_run(l, &one.io);
-		bad += called != 1 || !one.done || loop_idle(l) ||
-		       (loop_fd(l) >= 0 && !becomes_readable(loop_fd(l)));
-		good += one.good;
+		loop_io(l, &one.io);
 		/* Waited for without being called: it has happened, and every done comes from a step. */
+		loop_await(l, &one.io);
+		bad += called || one.io.req.code || loop_idle(l) ||
+		       memcmp(one.buf, content + one.io.req.off, PIECE) ||
+		       (loop_fd(l) >= 0 && !becomes_readable(loop_fd(l)));
 		loop_await(l, &other[round % OTHERS].io);
-		bad += called != 1 || other[round % OTHERS].io.req.code ||
+		bad += called || other[round % OTHERS].io.req.code ||
 		       memcmp(other[round % OTHERS].buf, content + round % OTHERS * PIECE, PIECE);
 		loop_await(l, &other[round % OTHERS].io);
 		while (loop_step(l, true))
 			;
+		good += one.good;
 		for (unsigned i = 0; i < OTHERS; i++)
 			good += other[i].good;
 		bad += called != OTHERS + 1 || !loop_idle(l);
 	}
 	is_u64(good, 50 * (OTHERS + 1), "%s: all have read what is there", engine);
-	is_u64(bad, 0, "%s: only the one was called while it was waited for, the others afterwards", engine);
+	is_u64(bad, 0, "%s: nothing was called while some were waited for, all afterwards", engine);
 	loop_free(l);
 }
 
