@@ -61,6 +61,41 @@ setup() {
 	[ "$(value thin l2 writebacks)" -ge 1 ]
 }
 
+@test "memory" {
+	qio -r -c 'read 0 1' -c counters image >out
+	one=$(value image l2 ram)
+	[ "$one" -ge 65536 ] || fail "$one"
+	qio -r -c 'read 0 1' -c 'read 1G 1' -c 'read 2G 1' -c counters image >out
+	[ "$(value image l2 ram)" -ge $((one + 2 * 65536)) ]
+	qio -r -o l2-cache-size=8k -c 'read 0 1' -c 'read 1G 1' -c 'read 2G 1' -c counters image >out
+	[ "$(value image l2 ram)" -lt 65536 ]
+}
+
+@test "a second level, and no cache" {
+	# Two tables of eight fit into memory; the others come back from the file.
+	local i words=()
+	for ((i = 0; i < 8; i++)); do words+=(-c "read $((i * 512))M 1"); done
+	qio -r -o l2-cache-size=0,l2-cache-file=./second "${words[@]}" -c 'sleep 100' "${words[@]}" -c counters image >out
+	[ "$(value image l2 second)" -ge 1 ] || fail "$(cat out)"
+	[ "$(value image l2 second)" -le 8 ]
+	[ "$(value image l2 file)" -ge $((6 * 4096)) ]
+	no_litter . image out
+	qio -r -o metadata-cache=off "${words[@]}" "${words[@]}" -c counters image >out
+	[ "$(value image l2 loads)" -ge 16 ]
+	counted image l2 hits=0
+	[ "$(value image l2 ram)" -lt 131073 ]
+}
+
+@test "memory that is not used expires" {
+	qio -r -o cache-clean-interval=1 -c 'read 0 1' -c 'read 1G 1' -c 'sleep 1200' -c 'read 2G 1' \
+		-c 'sleep 1200' -c 'read 2G 1' -c counters image >out
+	[ "$(value image l2 expired)" -ge 2 ] || fail "$(cat out)"
+	[ "$(value image l2 ram)" -le $((2 * 65536 + 4096)) ]
+	qio -r -o cache-clean-interval=0 -c 'read 0 1' -c 'read 1G 1' -c 'sleep 1200' -c 'read 2G 1' \
+		-c counters image >out
+	counted image l2 expired=0
+}
+
 @test "each image of a chain has its own; raw has none" {
 	qemu-img create -q -f qcow2 -b image -F qcow2 top
 	qio -c 'write 1G 1' top >/dev/null

@@ -178,6 +178,9 @@ needs() {
 	fails qimg convert --image-opts driver=qcow2,file.filename=top,backing.cache-size=64k,backing.l2-cache-size=128k x.raw
 	says 131072
 	says image
+	qimg bench -c 10 --image-opts driver=qcow2,file.filename=image,l2-cache-size=128k >out
+	fails qimg bench -c 10 --image-opts driver=qcow2,file.filename=image,$bad
+	says 131072
 	# Raw images have no such caches.
 	fails qimg info --image-opts driver=raw,file.filename=image,l2-cache-size=128k
 	says l2-cache-size
