@@ -94,6 +94,7 @@ keys() {
 }
 
 @test "the recommendation is taken by the reference, and does what it says" {
+	need_plain
 	need qemu-io qemu-img strace
 	need_no_sanitizer
 	local options
