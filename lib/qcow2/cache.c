@@ -44,7 +44,7 @@ int cache_open(struct cache **out, struct file *f, uint32_t slice_size, uint32_t
 	c->slice_size = slice_size;
 	c->slice_bits = log2_u64(slice_size);
 	c->slots = slots;
-	c->free = NONE;
+	c->free = c->hand = NONE;
 	c->clean = clean;
 	c->owner = owner;
 	while (buckets < slots)
@@ -124,6 +124,27 @@ static void unhash(struct cache *c, struct slice *s)
 	*link = s->next;
 }
 
+/* Where the hand comes by last. Those in use are few where a chain needs the memory elsewhere. */
+static void ring_add(struct cache *c, struct slice *s)
+{
+	uint32_t index = (uint32_t)(s - c->slot);
+
+	if (c->hand == NONE)
+		c->hand = s->after = s->before = index;
+	s->after = c->hand;
+	s->before = c->slot[c->hand].before;
+	c->slot[s->before].after = index;
+	c->slot[s->after].before = index;
+}
+
+static void ring_remove(struct cache *c, const struct slice *s)
+{
+	c->slot[s->before].after = s->after;
+	c->slot[s->after].before = s->before;
+	if (&c->slot[c->hand] == s)
+		c->hand = c->count ? s->after : NONE;
+}
+
 /* Its slot, and what the slot takes of the allowance, stay the caller's. */
 static void drop(struct cache *c, struct slice *s, bool give_back)
 {
@@ -136,6 +157,7 @@ static void drop(struct cache *c, struct slice *s, bool give_back)
 	frames_put(c->frames, &s->frame, give_back);
 	s->data = NULL;
 	c->count--;
+	ring_remove(c, s);
 }
 
 static void free_slot(struct cache *c, struct slice *s)
@@ -166,11 +188,11 @@ struct slice *cache_choose_victim(struct cache *c)
 {
 	struct slice *dirty = NULL;
 
-	for (uint64_t n = 0; n < 2 * (uint64_t)c->high; n++) {
+	for (uint64_t n = 0; n < 2 * (uint64_t)c->count; n++) {
 		struct slice *s = &c->slot[c->hand];
 
-		c->hand = c->hand + 1 >= c->high ? 0 : c->hand + 1;
-		if (s->pins || !s->used)
+		c->hand = s->after;
+		if (s->pins)
 			continue;
 		if (s->referenced)
 			s->referenced = false;
@@ -252,6 +274,7 @@ static void insert(struct cache *c, struct slice *s, uint64_t off, struct frame 
 	s->data = frame->data;
 	frame->data = NULL;
 	c->count++;
+	ring_add(c, s);
 	s->off = off;
 	s->touched = c->now;
 	s->used = s->referenced = true;

@@ -35,6 +35,7 @@ struct slice {
 	struct frame frame;	/* where data is */
 	uint32_t pins;
 	uint32_t next;		/* in the hash chain, or of unused slots */
+	uint32_t after, before;	/* in the ring of those in use */
 	uint32_t touched;	/* by the cache's count of time */
 	bool used, dirty, referenced;
 	bool writing;		/* dirty, and a copy of it is on its way to the disk */

@@ -29,7 +29,7 @@ struct cache {
 	uint32_t slots, high;		/* slots[0, high) have been in use */
 	uint32_t count;			/* in use */
 	uint32_t free;			/* slots below high that are not */
-	uint32_t hand;
+	uint32_t hand;			/* in the ring of slots in use; NONE: there are none */
 	uint32_t dirty;			/* dirty slices */
 	struct slice *slot;
 	struct frames *frames;

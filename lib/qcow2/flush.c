@@ -233,7 +233,7 @@ static int blocking_op(struct qcow2 *q, const struct op *op, struct qimg_error *
 static int carry_on(struct qcow2 *q, bool only_thaw, struct wait *w, struct qimg_error *e)
 {
 	struct flush *f = &q->flush;
-	struct op op = { NULL };
+	struct op op = { .file = NULL };
 	int ret;
 
 	while (f->step != IDLE) {

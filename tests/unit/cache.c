@@ -52,7 +52,7 @@ static struct cache *cache;
 
 static int write_dirty(struct file *f, struct qimg_error *err)
 {
-	struct writeback wb = { NULL };
+	struct writeback wb = { .buf = NULL };
 	int ret;
 
 	while ((ret = writeback_slices(&wb, cache, err)) == 1) {
@@ -158,7 +158,7 @@ static void pins(struct file *f)
 /* What happens to slices between the copy that is written and the end of that write. */
 static void changes_under_way(struct file *f)
 {
-	struct writeback wb = { NULL };
+	struct writeback wb = { .buf = NULL };
 	struct cache *c;
 	struct slice *s[3];
 

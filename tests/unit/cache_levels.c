@@ -71,7 +71,7 @@ static int inject(void *ctx, struct file *f, enum file_op op, uint64_t off, cons
 
 static int write_dirty(void)
 {
-	struct writeback wb = { NULL };
+	struct writeback wb = { .buf = NULL };
 	int ret;
 
 	while ((ret = writeback_slices(&wb, cache, &e)) == 1) {
@@ -262,7 +262,7 @@ static struct cache *filled(uint32_t slots)
 static void by_time(void)
 {
 	struct cache *c = filled(40);
-	struct slice *s, *kept;
+	struct slice *s, *kept = NULL;
 	uint64_t full, at;
 
 	if (!ok(c, "a cache of 40 slices is filled"))
