@@ -96,7 +96,7 @@ keys() {
 @test "the recommendation is taken by the reference, and does what it says" {
 	need_plain
 	need qemu-io qemu-img strace
-	need_no_sanitizer
+	need_plain
 	local options
 	qemu-img create -q -f qcow2 -o preallocation=metadata,cluster_size=4k a 80M
 	qemu-img create -q -f qcow2 -o cluster_size=4k -b a -F qcow2 top 80M
