@@ -14,9 +14,12 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "image/request.h"
+#include "image/request_priv.h"
 #include "io/file.h"
 #include "io/unnamed.h"
 #include "qcow2/second.h"
+#include "request_image.h"
 #include "scratch.h"
 #include "tap.h"
 
@@ -29,6 +32,7 @@ static unsigned fail_read, fail_write;	/* one in so many; 0: none */
 static unsigned warnings;
 static char warning[1020];
 static struct qimg_error e;
+static struct qimg_image *img;		/* whose loop writes; NULL: each write is waited for */
 
 static uint64_t rnd(uint64_t below)
 {
@@ -63,7 +67,7 @@ static struct second *open_second(const char *path, uint32_t slots)
 	struct second_options o = { .path = path, .size = (uint64_t)slots * SLICE };
 	struct second *s = NULL;
 
-	if (second_open(&s, NULL, &o, SLICE, SLICES, &e) < 0) {
+	if (second_open(&s, img, &o, SLICE, SLICES, &e) < 0) {
 		diag("%s", e.msg);
 		return NULL;
 	}
@@ -87,6 +91,8 @@ static bool step(struct second *s, bool damage)
 	struct pending *p = &pending[rnd(4)];
 	uint8_t got[SLICE];
 
+	if (img && rnd(12) == 0)
+		loop_step(image_loop(img, &e), rnd(3) == 0);
 	switch (rnd(10)) {
 	case 0:		/* changed in memory */
 		want[n][rnd(SLICE)] = (uint8_t)rnd(256);
@@ -135,20 +141,62 @@ static void random_steps(uint32_t slots)
 	struct second_stats st;
 	unsigned bad = 0;
 
-	if (!ok(s, "%u slices: opens", slots))
+	if (!ok(s, "%u slices%s: opens", slots, img ? ", written in the background" : ""))
 		return;
 	hits = misses = 0;
 	memset(pending, 0, sizeof(pending));
 	for (unsigned i = 0; i < 100000; i++)
 		bad += !step(s, false);
+	if (img)
+		requests_drain(img);
 	second_get_stats(s, &st);
 	is_u64(bad, 0, "%u slices: 100000 steps, and never anything wrong", slots);
-	ok(hits > 200 && misses > 100, "%u slices: %u reads were answered, %u were not", slots, hits, misses);
-	ok(st.entries && st.entries <= slots && st.file_bytes == st.entries * SLICE,
+	ok(hits > (img ? 20 : 200) && misses > 100, "%u slices: %u reads were answered, %u were not", slots, hits, misses);
+	ok((st.entries || img) && st.entries <= slots && st.file_bytes == st.entries * SLICE,
 	   "%u slices: %u in there at last", slots, (unsigned)st.entries);
 	ok(!st.failures && !st.given_up && file_size(second_file(s)) <= (uint64_t)slots * SLICE,
 	   "%u slices: nothing failed, and the file is no longer than that", slots);
 	second_close(s);
+}
+
+static void in_background(const char *aio)
+{
+	struct second_stats st = { .hits = 0 };
+	struct second *s;
+
+	img = open_image("image", aio, 0, &e);
+	if (!img || !image_loop(img, &e)) {
+		skip("%s: %s", aio, e.msg);
+		return;
+	}
+	random_steps(1);
+	random_steps(7);
+	random_steps(40);
+	/* Nobody looks at what has ended. */
+	s = open_second("cache", SLICES);
+	for (unsigned n = 0; s && n < SLICES; n++)
+		second_add(s, (uint64_t)n * SLICE, want[n]);
+	requests_drain(img);
+	if (s) {
+		second_get_stats(s, &st);
+		ok(st.dropped && st.stores && st.dropped + st.stores == SLICES,
+		   "%s: %u were stored, %u dropped since too many were under way", aio, (unsigned)st.stores,
+		   (unsigned)st.dropped);
+		warnings = 0;
+		fail_write = 1;
+		for (unsigned n = 0; n < SLICES; n++)
+			second_add(s, (uint64_t)n * SLICE, want[n]);
+		for (unsigned n = 0; n < SLICES; n++)
+			second_kill(s, (uint64_t)n * SLICE);
+		requests_drain(img);
+		fail_write = 0;
+		second_get_stats(s, &st);
+		ok(st.given_up && warnings == 1 && file_size(second_file(s)) == 0,
+		   "%s: writes that fail in the background: given up, one warning", aio);
+	}
+	second_close(s);
+	qimg_close(img, &e);
+	img = NULL;
 }
 
 /* What is changed behind its back, cut off, or cannot be read. */
@@ -331,6 +379,10 @@ int main(void)
 	random_steps(7);
 	random_steps(40);
 	random_steps(SLICES + 5);
+	create("image", NULL, 1 << 20, 65536, NULL);
+	in_background("sync");
+	in_background("threads");
+	in_background("io_uring");
 	damaged(1, 0);
 	damaged(30, 0);
 	damaged(30, 40);
