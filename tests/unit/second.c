@@ -151,7 +151,8 @@ static void random_steps(uint32_t slots)
 		requests_drain(img);
 	second_get_stats(s, &st);
 	is_u64(bad, 0, "%u slices: 100000 steps, and never anything wrong", slots);
-	ok(hits > (img ? 20 : 200) && misses > 100, "%u slices: %u reads were answered, %u were not", slots, hits, misses);
+	ok(hits > (img ? 20 : 200) && misses > 100, "%u slices: %u reads were answered, %u were not", slots,
+	   hits, misses);
 	ok((st.entries || img) && st.entries <= slots && st.file_bytes == st.entries * SLICE,
 	   "%u slices: %u in there at last", slots, (unsigned)st.entries);
 	ok(!st.failures && !st.given_up && file_size(second_file(s)) <= (uint64_t)slots * SLICE,
