@@ -94,7 +94,6 @@ keys() {
 }
 
 @test "the recommendation is taken by the reference, and does what it says" {
-	need_plain
 	need qemu-io qemu-img strace
 	need_plain
 	local options
