@@ -31,7 +31,10 @@ load helpers
 	pattern_file in.raw 4M
 	"$QIMG" convert -r 2M -f raw -O qcow2 in.raw a >out &
 	pid=$!
-	sleep 0.5
+	# Not before it listens.
+	until [ $((0x$(sed -n 's/^SigCgt:\t//p' "/proc/$pid/status") & 0x200)) -ne 0 ]; do
+		sleep 0.01
+	done
 	kill -USR1 "$pid"
 	wait "$pid"
 	[ "$(wc -l <out)" -eq 1 ]

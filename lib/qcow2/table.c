@@ -71,7 +71,8 @@ int table_open(struct qcow2 *q, uint64_t l1_offset, uint32_t l1_size, struct qim
 		cache_share(q->l2_cache, q->img);
 	if (q->no_cache)
 		cache_set_off(q->l2_cache);
-	cache_set_depth(q->l2_cache, q->metadata_depth);
+	/* Without a cache nothing would be left of a load for the second look of the same call. */
+	cache_set_depth(q->l2_cache, q->no_cache ? 1 : q->metadata_depth);
 	cache_set_second(q->l2_cache, q->second);
 	return 0;
 
