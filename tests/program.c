@@ -75,6 +75,8 @@ static struct qimg_opts *choose_options(struct program *p)
 		set(o, "l2-cache-entry-size", text);
 		set(o, "l2-cache-size", "1024");
 		set(o, "refcount-cache-size", "1024");
+	} else if (random_chance(&p->seed, 30)) {
+		set(o, "metadata-cache", "off");
 	}
 	set(o, "cow-zero-range", cow[random_below(&p->seed, 3)]);
 	set(o, "detect-zeroes", random_chance(&p->seed, 30) ? "on" : "off");
