@@ -76,30 +76,6 @@ static void aio_close(struct ioq *q)
 	aio_free(q->state);
 }
 
-static bool aio_start(struct ioq *q, struct ioq_io *io)
-{
-	struct aio *a = q->state;
-	struct iocb *cb = &a->cb[io - q->slot];
-	const struct ioq_req *r = io->req;
-
-	if (!io->direct)
-		return ioq_read_cached(q, io);
-	if (io->way != IOQ_TRANSFER)
-		return false;
-	memset(cb, 0, sizeof(*cb));
-	cb->aio_data = (uint64_t)(io - q->slot);
-	cb->aio_lio_opcode = r->op == IOQ_READ ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
-	cb->aio_fildes = (uint32_t)r->file->fd;
-	cb->aio_buf = (uintptr_t)r->buf + io->done;
-	cb->aio_nbytes = ioq_piece(io);
-	cb->aio_offset = (int64_t)(r->off + io->done);
-	cb->aio_flags = IOCB_FLAG_RESFD;
-	cb->aio_resfd = (uint32_t)a->event;
-	a->start[a->pending++] = cb;
-	q->put_off = true;
-	return true;
-}
-
 static void take_pending(struct aio *a, unsigned n)
 {
 	a->pending -= n;
@@ -126,6 +102,32 @@ static void submit(struct ioq *q)
 	q->put_off = false;
 }
 
+static bool aio_start(struct ioq *q, struct ioq_io *io)
+{
+	struct aio *a = q->state;
+	struct iocb *cb = &a->cb[io - q->slot];
+	const struct ioq_req *r = io->req;
+
+	if (!io->direct)
+		return ioq_read_cached(q, io);
+	if (io->way != IOQ_TRANSFER)
+		return false;
+	memset(cb, 0, sizeof(*cb));
+	cb->aio_data = (uint64_t)(io - q->slot);
+	cb->aio_lio_opcode = r->op == IOQ_READ ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
+	cb->aio_fildes = (uint32_t)r->file->fd;
+	cb->aio_buf = (uintptr_t)r->buf + io->done;
+	cb->aio_nbytes = ioq_piece(io);
+	cb->aio_offset = (int64_t)(r->off + io->done);
+	cb->aio_flags = IOCB_FLAG_RESFD;
+	cb->aio_resfd = (uint32_t)a->event;
+	a->start[a->pending++] = cb;
+	q->put_off = true;
+	if (a->pending >= q->batch)
+		submit(q);
+	return true;
+}
+
 static void aio_poll(struct ioq *q, bool wait)
 {
 	struct aio *a = q->state;
@@ -141,6 +143,7 @@ static void aio_poll(struct ioq *q, bool wait)
 		return;
 	n = syscall(SYS_io_getevents, a->context, (long)(wait && !q->finished.first), (long)q->depth,
 		    a->done, NULL);
+	ioq_pace(q, n == (long)q->engaged);
 	for (i = 0; i < n; i++)
 		ioq_advance(q, &q->slot[a->done[i].data], (ssize_t)a->done[i].res);
 }

@@ -296,6 +296,11 @@ static void help(struct pool_job *job, unsigned worker)
 		io->result = -errno;
 }
 
+void ioq_pace(struct ioq *q, bool all_ended)
+{
+	q->batch = all_ended ? (unsigned)min_u64(2 * (uint64_t)q->batch, q->depth) : 2;
+}
+
 static bool is_serial(const struct ioq *q, const struct ioq_io *io)
 {
 	const struct ioq_req *r = io->req;

@@ -96,6 +96,7 @@ struct ioq {
 	unsigned loose;			/*   with `loose` set */
 	unsigned alone;			/*   with `alone` set */
 	bool put_off;			/* the engine has some that it has not started */
+	unsigned batch;			/* so many are started at once: see ioq_pace */
 	struct pool *helpers;		/* made when first needed */
 	bool no_helpers;		/* there can be none */
 	unsigned most_helpers;
@@ -117,6 +118,12 @@ void ioq_advance(struct ioq *q, struct ioq_io *io, ssize_t result);
 void ioq_finish(struct ioq *q, struct ioq_io *io);
 /* Reads from the page cache what lies there. false: it did nothing. */
 bool ioq_read_cached(struct ioq *q, struct ioq_io *io);
+/*
+ * A call that starts more than two transfers keeps them all back from the device until it has seen the last
+ * one: a device that takes its time stands idle meanwhile, and then the owner does. So an engine starts few
+ * at a time, and more as long as it finds that all it had started has ended.
+ */
+void ioq_pace(struct ioq *q, bool all_ended);
 /* Lets a helper thread do it. */
 void ioq_hand_over(struct ioq *q, struct ioq_io *io);
 /* ioq.c: makes the helper threads; false: there can be none. */

@@ -95,7 +95,8 @@ static bool uring_start(struct ioq *q, struct ioq_io *io)
 	io_uring_sqe_set_data(sqe, io);
 	q->put_off = true;
 	/* What the page cache has is copied by the call: sooner done, sooner somebody else can go on. */
-	if (io->way == IOQ_TRANSFER && !io->direct && ioq_piece(io) >= IOQ_BIG)
+	if (io->direct ? io_uring_sq_ready(q->state) >= q->batch :
+	    io->way == IOQ_TRANSFER && ioq_piece(io) >= IOQ_BIG)
 		start_now(q);
 	return true;
 }
@@ -113,6 +114,7 @@ static void uring_poll(struct ioq *q, bool wait)
 	else if (q->put_off)
 		io_uring_submit(ring);
 	q->put_off = io_uring_sq_ready(ring);
+	ioq_pace(q, io_uring_cq_ready(ring) == q->engaged);
 	while (!io_uring_peek_cqe(ring, &cqe)) {
 		io = io_uring_cqe_get_data(cqe);
 		result = cqe->res;
