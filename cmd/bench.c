@@ -201,7 +201,7 @@ static int bench(const struct args *a, const struct open_how *how, struct qimg_w
 	if (!ret) {
 		ret = qimg_workload_run(w, &r, &e);
 		if (ret)
-			ui_error("'%s': %s", qimg_name(w->image), e.msg);
+			ui_error("%s", e.msg);
 	}
 	if (qimg_close(w->image, &e)) {
 		ui_error("%s", e.msg);

@@ -34,6 +34,28 @@ static int set_bool(struct qimg_opts *opts, const char *key, const struct qimg_v
 	return v ? set(opts, key, qimg_value_bool(v) ? "on" : "off") : 0;
 }
 
+/* Whether -o asks for something that only version 3 may have. */
+static bool asks_for_version_3(const struct qimg_opts *opts)
+{
+	static const char *const keys[] = { "compression_type", "extended_l2", "lazy_refcounts",
+					    "refcount_bits", "data_file", "data_file_raw" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (qimg_opts_get(opts, keys[i]))
+			return true;
+	return false;
+}
+
+/* Subclusters need clusters of 16 KiB. */
+static bool may_have_subclusters(const struct qimg_opts *opts)
+{
+	const char *text = qimg_opts_get(opts, "cluster_size");
+	struct qimg_error ignored;
+	uint64_t size;
+
+	return !text || qimg_parse_size(text, &size, &ignored) || size >= 16384;
+}
+
 /* What -o says decides also about what it excludes. */
 static int add(struct qimg_opts *opts, const struct qimg_value *info)
 {
@@ -41,7 +63,7 @@ static int add(struct qimg_opts *opts, const struct qimg_value *info)
 	const char *compat;
 
 	if (set_number(opts, "cluster_size", qimg_value_get(info, "cluster-size")) ||
-	    set_text(opts, "compat", qimg_value_get(data, "compat")))
+	    (!asks_for_version_3(opts) && set_text(opts, "compat", qimg_value_get(data, "compat"))))
 		return -1;
 	compat = qimg_opts_get(opts, "compat");
 	/* The old version knows none of the rest. */
@@ -49,7 +71,8 @@ static int add(struct qimg_opts *opts, const struct qimg_value *info)
 		return 0;
 	if (set_number(opts, "refcount_bits", qimg_value_get(data, "refcount-bits")) ||
 	    set_bool(opts, "lazy_refcounts", qimg_value_get(data, "lazy-refcounts")) ||
-	    set_bool(opts, "extended_l2", qimg_value_get(data, "extended-l2")))
+	    (may_have_subclusters(opts) &&
+	     set_bool(opts, "extended_l2", qimg_value_get(data, "extended-l2"))))
 		return -1;
 	return set_text(opts, "compression_type", qimg_value_get(data, "compression-type"));
 }

@@ -32,6 +32,15 @@ layout() {
 	contains "$(layout c.qcow2)" "'0.10'"
 }
 
+@test 'what -o says is not contradicted by what the source has' {
+	qimg create -q -f qcow2 -o extended_l2=on a.qcow2 3M
+	qimg convert --like-source -O qcow2 -o cluster_size=4k a.qcow2 b.qcow2
+	contains "$(layout b.qcow2)" 4096
+	qimg create -q -f qcow2 -o compat=0.10 a.qcow2 3M
+	qimg convert --like-source -O qcow2 -o compression_type=zstd a.qcow2 b.qcow2
+	contains "$(layout b.qcow2)" zstd
+}
+
 @test 'other formats and existing targets are refused' {
 	truncate -s 1M in.raw
 	qimg create -q -f qcow2 a.qcow2 1M

@@ -58,6 +58,25 @@ for i in bad:
 	same raw in.raw qcow2 out.qcow2
 }
 
+@test 'a device whose end is gone, and what --verify says of it' {
+	need_loop
+	local dev
+	pattern_file disk.img 8M
+	cp disk.img want.raw
+	dev=$(loop_device disk.img)
+	truncate -s 3M disk.img
+	truncate -s 3M want.raw
+	truncate -s 8M want.raw
+	refused out.raw qimg convert --verify -f raw -O raw "$dev" out.raw
+	for _ in 1 2 3; do
+		qimg convert --salvage --verify -f raw -O raw "$dev" out.raw 2>log
+		cmp want.raw out.raw
+		contains "$(cat log)" 'offset 0x300000'
+	done
+	qimg convert --salvage --verify -c -f raw -O qcow2 "$dev" out.qcow2 2>log
+	same raw want.raw qcow2 out.qcow2
+}
+
 @test 'a device with bad sectors' {
 	need_root
 	need dmsetup losetup blockdev

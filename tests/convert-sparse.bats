@@ -69,6 +69,19 @@ uses() {
 	cmp in.raw out.raw
 }
 
+@test 'clusters that nothing was written to are not read' {
+	local bytes
+	qimg create -q -f qcow2 -o preallocation=metadata,cluster_size=2M pre.qcow2 100G
+	qio -f qcow2 -c 'write -P 7 50G 3M' pre.qcow2 >/dev/null
+	"$QIMG" convert -O qcow2 pre.qcow2 out.qcow2
+	[ "$(allocated out.qcow2)" -lt 16777216 ] || fail 'holes were written'
+	qio -r -f qcow2 -c 'read -P 7 50G 3M' -c 'read -P 0 53690236928 1M' out.qcow2
+	need strace
+	need_no_sanitizer
+	strace -f -o trace -e trace=pread64,preadv2,io_uring_enter "$QIMG" convert -O qcow2 pre.qcow2 out2.qcow2
+	[ "$(wc -l <trace)" -lt 2000 ] || fail "$(wc -l <trace) calls"
+}
+
 @test '-S 0 allocates everything' {
 	truncate -s 5000000 in.raw
 	qimg convert -S 0 -f raw -O raw in.raw out.raw

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "image/image.h"
+#include "io/file.h"
 
 /* Runs are not joined beyond this, so that a caller can be cancelled between steps. */
 #define RUN_MAX (4 * GIB)
@@ -77,6 +78,22 @@ static uint64_t lost_len(const struct qimg_image *src, uint64_t off)
 	return min_u64(src->size - off, grain - off % grain);
 }
 
+/*
+ * That a cluster has a place does not mean that anything was written there: where the file has a hole, zeros
+ * are read. All of an image with preallocated metadata is like that.
+ */
+static void look_for_hole(struct extent *x, struct step *s)
+{
+	struct file_extent in_file;
+	struct qimg_error ignored;
+
+	if (file_extent(x->file, x->host, x->len, &in_file, &ignored) < 0)
+		return;
+	s->len = in_file.len;
+	if (in_file.hole)
+		s->kind = STEP_ZERO;
+}
+
 static int map_one(struct plan *p, uint64_t pos, struct step *s, struct qimg_error *e)
 {
 	struct extent x;
@@ -93,6 +110,8 @@ static int map_one(struct plan *p, uint64_t pos, struct step *s, struct qimg_err
 	}
 	s->len = x.len;
 	s->kind = classify(p, &x);
+	if (s->kind == STEP_DATA && x.kind == EXTENT_DATA && !p->all_data)
+		look_for_hole(&x, s);
 	return 0;
 }
 

@@ -24,7 +24,7 @@ void salvage_failed(struct piece *p)
 	}
 	memset(p->buf + p->read, 0, len);
 	p->read += len;
-	if (!r->lost)
+	if (!r->lost || at < r->lost_at)
 		r->lost_at = at;
 	r->lost += len;
 }

@@ -23,12 +23,13 @@
 #define ROOM (1 * MIB)
 #define UNIT (4 * KIB)
 
-enum { LANES = 4, DEPTH = 16 };
+enum { LANES = 4, DEPTH = 16, SECTOR = 512 };
 
 struct lane {
 	struct verify *v;
 	uint64_t start, len;
 	uint64_t read;			/* of the source; it may come from several */
+	uint64_t salvage;		/* at most so much at a time, after a failure; else 0 */
 	bool zero;			/* the source reads as zeros there */
 	unsigned pending;
 	uint8_t *source, *target;
@@ -84,14 +85,32 @@ static void compare(struct lane *l)
 
 static void read_source(struct lane *l);
 
+/* What the copy could not read it has as zeros (salvage.c), and so it is here. */
+static void source_ended(struct lane *l)
+{
+	const struct qimg_io *io = &l->source_io;
+
+	if (io->code && !l->v->copy->salvage) {
+		fail(l->v, &io->error);
+	} else if (io->code && io->len > SECTOR) {
+		l->salvage = max_u64(UINT64_C(1) << log2_u64(io->len - 1), SECTOR);
+		return;
+	} else if (io->code) {
+		memset(l->source + l->read, 0, io->len);
+	} else {
+		l->salvage *= 2;
+	}
+	l->read += io->len;
+}
+
 static void read_done(struct qimg_io *io)
 {
 	struct lane *l = io->user;
 
-	if (io->code)
-		fail(l->v, &io->error);
 	if (io == &l->source_io)
-		l->read += io->len;
+		source_ended(l);
+	else if (io->code)
+		fail(l->v, &io->error);
 	if (io == &l->source_io && l->read < l->len && !l->v->failed)
 		read_source(l);
 	if (--l->pending == 0)
@@ -103,6 +122,8 @@ static void read_source(struct lane *l)
 	uint64_t off, len = l->len - l->read;
 	struct qimg_image *src = plan_source(&l->v->plan, l->start + l->read, &off);
 
+	if (l->salvage)
+		len = min_u64(len, l->salvage);
 	l->source_io = (struct qimg_io){
 		.op = QIMG_IO_READ, .off = off, .len = min_u64(len, src->size - off),
 		.buf = l->source + l->read, .done = read_done, .user = l,
@@ -115,7 +136,7 @@ static void start(struct verify *v, struct lane *l, uint64_t len)
 {
 	l->start = v->pos;
 	l->len = len;
-	l->read = 0;
+	l->read = l->salvage = 0;
 	l->target_io = (struct qimg_io){
 		.op = QIMG_IO_READ, .off = l->start, .len = len, .buf = l->target, .done = read_done,
 		.user = l,
@@ -240,7 +261,7 @@ int verify_run(const struct copy *c, struct qimg_error *e)
 	struct verify v = {
 		.copy = c,
 		.plan = { .sources = c->sources, .source_count = c->source_count, .size = c->size,
-			  .unit = UNIT },
+			  .unit = UNIT, .salvage = c->salvage },
 	};
 	int ret = -1;
 
