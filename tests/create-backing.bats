@@ -88,8 +88,10 @@ refused() { # PART ARGUMENT...: old.qcow2, the last argument, is left alone
 	mkfifo commands
 	qio -f qcow2 base.qcow2 <commands >log 2>&1 &
 	exec 7>commands
-	for _ in {1..100}; do
-		qio -r -f qcow2 -c 'read 0 512' base.qcow2 >/dev/null 2>&1 || break
+	# Looking for its lock could keep it from getting one: it says itself when it is there.
+	echo 'read 0 512' >&7
+	for _ in {1..200}; do
+		[ ! -s log ] || break
 		sleep 0.05
 	done
 	run qimg create -f qcow2 -b base.qcow2 -F qcow2 top.qcow2
