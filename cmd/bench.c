@@ -147,7 +147,31 @@ static double micros(uint64_t ns)
 	return (double)ns / 1000;
 }
 
-static void print_result(const struct args *a, const struct qimg_workload_result *r)
+static const char *const cache_names[] = { "l2", "refcount" };
+
+/* What the caches of each image of the chain have done. */
+static void print_caches(struct qimg_image *img)
+{
+	for (unsigned depth = 0; img; img = qimg_backing(img), depth++) {
+		for (unsigned i = 0; i < 2; i++) {
+			struct qimg_cache_stats s;
+
+			if (!qimg_cache_stats(img, i, &s))
+				continue;
+			printf("Image %u, %s cache: %" PRIu64 " lookups, %" PRIu64 " hits, %" PRIu64 " loads, %"
+			       PRIu64 " evictions, %" PRIu64 " writes, %" PRIu64 " bytes in memory", depth,
+			       cache_names[i], s.lookups, s.hits, s.loads, s.evictions, s.writebacks,
+			       s.ram_bytes);
+			if (s.second_hits || s.file_bytes)
+				printf(", %" PRIu64 " from the second level of %" PRIu64 " bytes", s.second_hits,
+				       s.file_bytes);
+			printf("\n");
+		}
+	}
+}
+
+static void print_result(const struct args *a, struct qimg_image *img,
+			 const struct qimg_workload_result *r)
 {
 	double seconds = (double)r->ns / 1e9;
 	double rate = r->ns ? (double)r->requests / seconds : 0;
@@ -160,6 +184,31 @@ static void print_result(const struct args *a, const struct qimg_workload_result
 	printf("Latency in us: mean %.1f, 50%% %.1f, 95%% %.1f, 99%% %.1f, 99.9%% %.1f, max %.1f\n",
 	       micros(r->mean), micros(r->p50), micros(r->p95), micros(r->p99), micros(r->p999),
 	       micros(r->max));
+	print_caches(img);
+}
+
+static void print_json_caches(struct qimg_image *img)
+{
+	const char *comma = "";
+
+	printf("            \"caches\": [");
+	for (unsigned depth = 0; img; img = qimg_backing(img), depth++) {
+		for (unsigned i = 0; i < 2; i++) {
+			struct qimg_cache_stats s;
+
+			if (!qimg_cache_stats(img, i, &s))
+				continue;
+			printf("%s\n                { \"image\": %u, \"cache\": \"%s\", \"lookups\": %" PRIu64
+			       ", \"hits\": %" PRIu64 ", \"misses\": %" PRIu64 ", \"loads\": %" PRIu64
+			       ", \"evictions\": %" PRIu64 ", \"expired\": %" PRIu64 ", \"writebacks\": %" PRIu64
+			       ", \"second-hits\": %" PRIu64 ", \"ram-bytes\": %" PRIu64
+			       ", \"file-bytes\": %" PRIu64 " }", comma, depth, cache_names[i], s.lookups,
+			       s.hits, s.misses, s.loads, s.evictions, s.expired, s.writebacks,
+			       s.second_hits, s.ram_bytes, s.file_bytes);
+			comma = ",";
+		}
+	}
+	printf("%s],\n", *comma ? "\n            " : "");
 }
 
 static void print_json(const struct args *a, const struct open_how *how, const struct qimg_workload *w,
@@ -176,7 +225,9 @@ static void print_json(const struct args *a, const struct open_how *how, const s
 	       (double)r->ns / 1e9);
 	printf("            \"iops\": %.1f,\n            \"bytes-per-second\": %.0f,\n",
 	       (double)r->requests * 1e9 / (double)ns, (double)r->bytes * 1e9 / (double)ns);
-	printf("            \"cpu-seconds\": %.6f,\n            \"latency-ns\": {\n", (double)r->cpu_ns / 1e9);
+	printf("            \"cpu-seconds\": %.6f,\n", (double)r->cpu_ns / 1e9);
+	print_json_caches(w->image);
+	printf("            \"latency-ns\": {\n");
 	printf("                \"mean\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p95\": %" PRIu64
 	       ", \"p99\": %" PRIu64 ", \"p99.9\": %" PRIu64 ", \"max\": %" PRIu64 "\n",
 	       r->mean, r->p50, r->p95, r->p99, r->p999, r->max);
@@ -203,14 +254,14 @@ static int bench(const struct args *a, const struct open_how *how, struct qimg_w
 		if (ret)
 			ui_error("%s", e.msg);
 	}
+	if (!ret && text)
+		print_result(a, w->image, &r);
+	if (!ret && json)
+		print_json(a, how, w, &r);
 	if (qimg_close(w->image, &e)) {
 		ui_error("%s", e.msg);
 		ret = -1;
 	}
-	if (!ret && text)
-		print_result(a, &r);
-	if (!ret && json)
-		print_json(a, how, w, &r);
 	return ret;
 }
 

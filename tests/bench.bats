@@ -114,6 +114,19 @@ Run completed in N seconds."
 	contains "$(cat out)" 'requests a second'
 }
 
+@test 'it tells what the caches have done' {
+	local caches
+	qimg create -q -f qcow2 -b a.qcow2 -F qcow2 top.qcow2
+	qimg bench --rw=randread -c 500 --output=json top.qcow2 >out
+	holds 'len(r["caches"]) == 2 and [c["image"] for c in r["caches"]] == [0, 1]'
+	holds 'r["caches"][1]["cache"] == "l2" and r["caches"][1]["lookups"] == r["caches"][1]["hits"] + r["caches"][1]["misses"] >= 500'
+	holds 'r["caches"][1]["loads"] == 1 and r["caches"][1]["ram-bytes"] > 0 and not r["caches"][1]["evictions"]'
+	qimg bench --rw=randwrite -w -c 500 --output=json top.qcow2 >out
+	holds '[c["cache"] for c in r["caches"]] == ["l2", "refcount", "l2"]'
+	caches=$(qimg bench --rw=randread -c 500 top.qcow2 | grep -c '^Image [01], l2 cache: [0-9]* lookups')
+	equal "$caches" 2
+}
+
 @test 'what can not be meant is refused, and the file stays' {
 	kept a.qcow2 qimg bench -d 0 a.qcow2
 	kept a.qcow2 qimg bench -S 0 a.qcow2
