@@ -128,7 +128,7 @@ int ioq_new(struct ioq **q, const char *engine, unsigned depth, struct qimg_erro
 	n->depth = (unsigned)min_u64(depth, MOST_DEPTH);
 	n->epoll = n->event = -1;
 	n->most_helpers = 8;
-	n->batch = 2;
+	n->batch = 1;
 	n->spare = pool_cpus() - 1;
 	ioq_list_init(&n->held);
 	ioq_list_init(&n->finished);

@@ -298,7 +298,7 @@ static void help(struct pool_job *job, unsigned worker)
 
 void ioq_pace(struct ioq *q, bool all_ended)
 {
-	q->batch = all_ended ? (unsigned)min_u64(2 * (uint64_t)q->batch, q->depth) : 2;
+	q->batch = all_ended ? (unsigned)min_u64(2 * (uint64_t)q->batch, q->depth) : 1;
 }
 
 static bool is_serial(const struct ioq *q, const struct ioq_io *io)
