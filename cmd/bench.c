@@ -238,14 +238,12 @@ static int bench(const struct args *a, const struct open_how *how, struct qimg_w
 {
 	const char *form = args_text(a, OPEN_OUTPUT);
 	bool json = form && !strcmp(form, "json"), text = !json && !args_has(a, 'q');
-	struct qimg_progress progress = { .cancel = ui_cancel_flag() };
 	struct qimg_workload_result r;
 	struct qimg_error e;
 	int ret;
 
 	if (open_image(a->operands[0], how, &w->image))
 		return -1;
-	w->progress = &progress;
 	if (text)
 		print_plan(w);
 	ret = ui_flush();
@@ -267,6 +265,7 @@ static int bench(const struct args *a, const struct open_how *how, struct qimg_w
 
 static int run(const struct args *a)
 {
+	struct qimg_progress progress = { .cancel = NULL };
 	struct qimg_workload w;
 	struct open_how how;
 
@@ -274,6 +273,8 @@ static int run(const struct args *a)
 		return 1;
 	if (w.write_percent)
 		how.flags |= QIMG_OPEN_WRITE;
+	progress.cancel = ui_cancel_flag();
+	w.progress = &progress;
 	return bench(a, &how, &w) ? 1 : 0;
 }
 

@@ -70,7 +70,6 @@ uses() {
 }
 
 @test 'clusters that nothing was written to are not read' {
-	local bytes
 	qimg create -q -f qcow2 -o preallocation=metadata,cluster_size=2M pre.qcow2 100G
 	qio -f qcow2 -c 'write -P 7 50G 3M' pre.qcow2 >/dev/null
 	"$QIMG" convert -O qcow2 pre.qcow2 out.qcow2

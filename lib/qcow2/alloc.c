@@ -224,7 +224,7 @@ static int list_add(struct release_list *l, struct release new, struct qimg_erro
 		l->clusters += new.n;
 		return 0;
 	}
-	if (l->count == l->room) {
+	if (!l->r || l->count == l->room) {
 		size_t room = l->room ? 2 * l->room : 64;
 		void *p = l->r;
 
