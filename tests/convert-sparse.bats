@@ -81,6 +81,25 @@ uses() {
 	[ "$(wc -l <trace)" -lt 2000 ] || fail "$(wc -l <trace) calls"
 }
 
+@test 'a file system that errs on holes is not asked for them' {
+	need strace
+	need_no_sanitizer
+	cat >zfs.c <<-'END'
+	#include <sys/vfs.h>
+	int fstatfs(int fd, struct statfs *s) { (void)fd; s->f_type = 0x2fc12fc1; return 0; }
+	int fstatfs64(int fd, struct statfs64 *s) { (void)fd; s->f_type = 0x2fc12fc1; return 0; }
+	END
+	compile -D_LARGEFILE64_SOURCE -shared -fPIC -o zfs.so zfs.c
+	truncate -s 3M in.raw
+	printf data | dd of=in.raw bs=1M seek=1 conv=notrunc status=none
+	strace -f -o plain -e trace=lseek "$QIMG" convert -f raw -O raw in.raw out.raw
+	grep -q SEEK_DATA plain
+	strace -f -o zfs -e trace=lseek -E LD_PRELOAD="$PWD/zfs.so" "$QIMG" convert -f raw -O raw in.raw out.raw
+	! grep SEEK_DATA zfs || return
+	cmp in.raw out.raw
+	[ "$(allocated out.raw)" -lt 1048576 ] || fail 'zeros became data'
+}
+
 @test '-S 0 allocates everything' {
 	truncate -s 5000000 in.raw
 	qimg convert -S 0 -f raw -O raw in.raw out.raw

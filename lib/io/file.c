@@ -120,6 +120,8 @@ static int load(struct file *f, struct qimg_error *e)
 	if (unfit(st.st_mode))
 		return refuse(f->path, st.st_mode, e);
 	f->device = S_ISBLK(st.st_mode);
+	if (!f->device && file_system_errs_on_holes(f->fd))
+		f->missing |= MISSING_SEEK;
 	if (f->device) {
 		end = lseek(f->fd, 0, SEEK_END);
 		if (end < 0)

@@ -13,10 +13,21 @@
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
+
+#define ZFS_MAGIC 0x2fc12fc1
+
+/* OpenZFS up to 2.2.1 does it to dirty files, a sync before does not help, and the version can't be told. */
+bool file_system_errs_on_holes(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && (unsigned long)fs.f_type == ZFS_MAGIC;
+}
 
 /* Fills the cache with the run at off. */
 static int look(struct file *f, uint64_t off, struct qimg_error *e)

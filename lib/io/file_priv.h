@@ -17,6 +17,9 @@ enum file_missing {
 	MISSING_NOWAIT = 1 << 6,
 };
 
+/* Whether the file system is known for reporting holes where data has just been written. */
+bool file_system_errs_on_holes(int fd);
+
 struct file {
 	int fd;
 	char *path;			/* for messages */
