@@ -383,28 +383,99 @@ int qimg_convert(const struct qimg_convert *c, struct qimg_error *e);
 
 /* ---- workloads -------------------------------------------------------------------------------- */
 
-/* Where the requests of a workload go. */
-enum qimg_order {
-	QIMG_IN_STEPS,			/* each `step` bytes behind the one before */
-	QIMG_AT_RANDOM,			/* any multiple of `size` from `offset` on, all equally likely */
+/*
+ * Requests that something else has made, to be made again. A file has one of these forms, found by content:
+ * - lines "OFFSET LENGTH", or "OFFSET LENGTH r" and "... w": decimal or 0x hex, in bytes; empty lines and
+ *   lines that start with # count for nothing;
+ * - the iolog of fio, version 2 or 3: its lines "read" and "write";
+ * - what blkparse prints: reads and writes. Of the events about one request one kind counts: those that
+ *   queue it (Q) where there are any, else those that issue it (D), else those that complete it (C).
+ * Takes 16 bytes of memory a request.
+ */
+struct qimg_recording;
+
+struct qimg_recorded {
+	uint64_t off, len;			/* in bytes; len is from 1 to QIMG_RECORDED_LONGEST */
+	enum { QIMG_RECORDED_EITHER, QIMG_RECORDED_READ, QIMG_RECORDED_WRITE } op;	/* EITHER: not said */
 };
 
-/* Requests of one size on one image, `depth` of them in flight all the time: what `bench` measures. */
+#define QIMG_RECORDED_LONGEST (UINT64_C(64) << 20)
+#define QIMG_RECORDED_MOST (UINT64_C(1) << 26)		/* requests in one recording */
+
+struct qimg_recording_info {
+	const char *form;			/* "list", "fio-2", "fio-3", "blkparse" */
+	uint64_t requests;			/* at least 1 */
+	uint64_t reads, writes;			/* of these; the others are EITHER */
+	uint64_t bytes;				/* sum of the lengths */
+	uint64_t longest;			/* of one request */
+	uint64_t end;				/* behind the request that ends last on the disk */
+	uint64_t end_line;			/* of the file, where the first of these is */
+};
+
+/* Errors name the file, the line and what is wrong with it. Files without any request are errors, too. */
+int qimg_recording_load(struct qimg_recording **r, const char *path, struct qimg_error *e);
+void qimg_recording_free(struct qimg_recording *r);	/* NULL is allowed */
+const struct qimg_recording_info *qimg_recording_info(const struct qimg_recording *r);
+/* The i-th request; i is below the number of requests. */
+void qimg_recording_get(const struct qimg_recording *r, uint64_t i, struct qimg_recorded *q);
+/* That all of it is within a disk of so many bytes. The error names the line. */
+int qimg_recording_fits(const struct qimg_recording *r, uint64_t size, struct qimg_error *e);
+
+/*
+ * Where the requests of a workload go. For AT_RANDOM and ZIPF the disk from `offset` on is divided into blocks
+ * of `size` bytes; what is left behind the last whole one is never used.
+ */
+enum qimg_order {
+	QIMG_IN_STEPS,			/* each `step` bytes behind the one before */
+	QIMG_AT_RANDOM,			/* any block, all equally likely */
+	/*
+	 * The block that is k-th in popularity, from 1 on, with a probability proportional to k^-theta. Which
+	 * block is which is a permutation of the blocks made from the seed, so that popular ones are
+	 * neither neighbours nor at the start.
+	 */
+	QIMG_ZIPF,
+	QIMG_RECORDED,			/* as `recording` says, which begins anew after its end */
+};
+
+/*
+ * Requests on one image, `depth` of them in flight all the time: what `bench` measures.
+ *
+ * With a warm-up the first requests do not count: it is over with the end of the request that makes it so
+ * many, and that so much time has passed. Nothing is drained then: what is in flight goes on, and counts
+ * when it ends. `count` and `run_ns` begin there.
+ *
+ * What is requested depends on this struct and the size of the disk alone, not on how long things take.
+ *
+ * Time is that of the clock of this machine, or, when the image was opened with aio=model=NAME, that
+ * of the model: then all times here and in the result are times that the model's device would have taken.
+ */
 struct qimg_workload {
 	struct qimg_image *image;		/* opened and closed by the caller; nothing in flight */
 	enum qimg_order order;
 	unsigned write_percent;			/* 0: reads, 100: writes, else a mixture */
 	uint64_t count;				/* requests; 0: none, unless run_ns is given */
 	uint64_t run_ns;			/* starts none after this time; 0: no limit */
+	uint64_t warm_count, warm_ns;		/* the warm-up's; both 0: none */
 	unsigned depth;				/* >= 1 */
-	uint64_t size;				/* of a request, in bytes, >= 1, not above the image's */
+	uint64_t size;				/* of a request, in bytes, >= 1, not above the image's; not
+						   for RECORDED */
 	uint64_t step;				/* IN_STEPS: a request that would cross the end is at 0 */
-	uint64_t offset;			/* of the first one; AT_RANDOM: nothing before it */
-	uint64_t seed;				/* AT_RANDOM, mixtures: the same seed, the same requests */
+	uint64_t offset;			/* of the first one; AT_RANDOM, ZIPF: nothing before it */
+	uint64_t seed;				/* not IN_STEPS; mixtures: the same seed, the same requests */
+	double theta;				/* ZIPF: > 0, at most 10; 1 is Zipf's law itself */
+	const struct qimg_recording *recording;	/* RECORDED; where that does not say, write_percent does */
 	uint8_t pattern;			/* what writes consist of */
 	uint64_t flush_interval;		/* a flush after so many requests; 0: none */
 	bool no_drain;				/* flushes do not wait until nothing is in flight */
 	const struct qimg_progress *progress;	/* or NULL; report counts requests (or ns) */
+	/*
+	 * Each may be NULL. Called once, at the end of the warm-up (without one: before the first request),
+	 * from within qimg_poll: counters may be read, and nothing else be done with the image.
+	 */
+	void (*warmed)(void *ctx);
+	/* For each request, of the warm-up, too, when it is submitted and in this order. */
+	void (*trace)(void *ctx, uint64_t off, uint64_t len, bool write);
+	void *ctx;
 };
 
 /* Latencies are from the call of qimg_submit until done, in ns. */
@@ -413,6 +484,9 @@ struct qimg_workload_result {
 	uint64_t ns;				/* from the first one's start to the last one's end */
 	uint64_t cpu_ns;			/* of the process, user and system, meanwhile */
 	uint64_t mean, p50, p95, p99, p999, max;	/* percentiles exact to 2 % */
+	uint64_t writes;			/* of the requests */
+	uint64_t warm_requests, warm_ns;	/* what the warm-up has been */
+	bool virtual_time;			/* a model's: all but cpu_ns */
 };
 
 /* Runs it. Fails with the first request that does, when all others have ended. */

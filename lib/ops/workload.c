@@ -2,8 +2,13 @@
 /*
  * A closed loop of requests on one image: whenever one has ended the next one starts in its place.
  *
- * The clock is read once for each request: the end of one is the start of the next. A flush stands between
- * the requests before and behind it; without no_drain nothing else is in flight while it runs.
+ * The clock is read once for each request: the end of one is the start of the next. That of a model costs
+ * nothing, and moves on while a request is submitted whose metadata is waited for: it is read at each start.
+ * A flush stands between the requests before and behind it; without no_drain nothing else is in flight while
+ * it runs.
+ *
+ * What the warm-up has in flight at its end counts as measured: so as many requests end in the time that
+ * is measured as the result says, and the loop is as full at its start as later on.
  */
 #include "qimg.h"
 
@@ -16,10 +21,13 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "image/image.h"
+#include "image/request.h"
+#include "io/loop.h"
 #include "ops/histogram.h"
+#include "ops/pattern.h"
 
 enum { REPORT_EVERY = 1024 };	/* requests */
+enum { STANDSTILL = 1 << 20 };	/* requests in which a clock has to move */
 
 struct run;
 
@@ -31,14 +39,21 @@ struct slot {
 
 struct run {
 	const struct qimg_workload *w;
+	const struct loop *model;	/* whose clock counts; NULL: this machine's */
+	struct pattern pattern;
 	struct slot *slot;
 	struct slot flush;
 	struct slot **idle;		/* slots that nothing is in flight for */
 	unsigned idles;
+	uint8_t *memory;		/* of all requests; at its start what is written */
+	uint64_t room;			/* for each in there */
 	uint64_t started, ended;	/* requests */
-	uint64_t next;			/* offset of the next one, IN_STEPS */
-	uint64_t random;		/* state of the generator */
-	uint64_t begin, now;		/* ns */
+	uint64_t warmed;			/* of these ended in the warm-up */
+	bool warm;			/* that is over */
+	uint64_t launch, begin, now;	/* ns; begin: of what is measured */
+	uint64_t cpu;			/* ns, at begin */
+	uint64_t moved;			/* what had ended when the clock moved last */
+	uint64_t bytes, writes;
 	bool flush_due, flushing, failed;
 	struct qimg_error *error;	/* of the first that failed */
 	struct histogram latency;
@@ -52,40 +67,13 @@ static uint64_t clock_ns(clockid_t id)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* splitmix64: one addition and a few multiplications, and every seed will do. */
-static uint64_t next_random(struct run *r)
+static void read_clock(struct run *r)
 {
-	uint64_t z = r->random += UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t now = r->model ? loop_model_now(r->model) : clock_ns(CLOCK_MONOTONIC);
 
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
-/* Below n; the bias of a 128-bit product is beyond measuring. */
-static uint64_t random_below(struct run *r, uint64_t n)
-{
-	return (uint64_t)(((unsigned __int128)next_random(r) * n) >> 64);
-}
-
-static uint64_t next_offset(struct run *r)
-{
-	const struct qimg_workload *w = r->w;
-	uint64_t size = w->image->size, at = r->next;
-
-	if (w->order == QIMG_AT_RANDOM)
-		return w->offset + random_below(r, (size - w->offset) / w->size) * w->size;
-	if (at + w->size > size)
-		at = 0;
-	r->next = (at + w->step % size) % size;
-	return at;
-}
-
-static bool is_write(struct run *r)
-{
-	if (r->w->write_percent == 0 || r->w->write_percent >= 100)
-		return r->w->write_percent;
-	return random_below(r, 100) < r->w->write_percent;
+	if (now != r->now)
+		r->moved = r->ended;
+	r->now = now;
 }
 
 static bool stopped(const struct run *r)
@@ -99,8 +87,16 @@ static bool more(const struct run *r)
 {
 	const struct qimg_workload *w = r->w;
 
-	if (stopped(r) || (w->count && r->started >= w->count))
+	if (stopped(r))
 		return false;
+	if (!r->warm && w->warm_ns)
+		return true;
+	if (w->count && r->started >= (r->warm ? r->warmed : w->warm_count) + w->count)
+		return false;
+	if (!r->warm && w->run_ns)
+		return true;
+	if (!r->warm && r->started < w->warm_count)
+		return true;
 	return w->run_ns ? r->now - r->begin < w->run_ns : w->count;
 }
 
@@ -116,7 +112,7 @@ static void flushed(struct qimg_io *io)
 	struct run *r = ((struct slot *)io)->run;
 
 	r->flushing = false;
-	r->now = clock_ns(CLOCK_MONOTONIC);
+	read_clock(r);
 	if (io->code)
 		failed(r, &io->error);
 }
@@ -124,27 +120,62 @@ static void flushed(struct qimg_io *io)
 static void report(struct run *r)
 {
 	const struct qimg_progress *p = r->w->progress;
+	uint64_t counted = r->ended - r->warmed;
 
-	if (!p || !p->report || r->ended % REPORT_EVERY)
+	if (!p || !p->report || !r->warm || counted % REPORT_EVERY)
 		return;
 	if (r->w->run_ns)
 		p->report(p->ctx, min_u64(r->now - r->begin, r->w->run_ns), r->w->run_ns);
 	else
-		p->report(p->ctx, r->ended, r->w->count);
+		p->report(p->ctx, counted, r->w->count);
+}
+
+/* The warm-up is over, or there is none. */
+static void warmed(struct run *r)
+{
+	r->warm = true;
+	r->warmed = r->ended;
+	r->begin = r->now;
+	r->cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	if (r->w->warmed)
+		r->w->warmed(r->w->ctx);
+}
+
+/* Requests that touch no disk take no time on a model: its clock would never come to an end. */
+static void check_clock(struct run *r)
+{
+	struct qimg_error e;
+
+	if (!r->model || !(r->w->run_ns || r->w->warm_ns) ||
+	    r->ended - r->moved < STANDSTILL + 4 * (uint64_t)r->w->depth)
+		return;
+	error_set(&e, EINVAL, "What is requested of '%s' is not on any disk and takes no time on '%s': give a "
+		  "number of requests", r->w->image->name, loop_engine(r->model));
+	failed(r, &e);
 }
 
 static void request_ended(struct qimg_io *io)
 {
+	const struct qimg_workload *w;
 	struct slot *s = (struct slot *)io;
 	struct run *r = s->run;
 
+	w = r->w;
 	r->idle[r->idles++] = s;
-	r->now = clock_ns(CLOCK_MONOTONIC);
+	read_clock(r);
 	if (io->code) {
 		failed(r, &io->error);
 		return;
 	}
 	r->ended++;
+	check_clock(r);
+	if (!r->warm) {
+		if (r->ended >= w->warm_count && r->now - r->launch >= w->warm_ns)
+			warmed(r);
+		return;
+	}
+	r->bytes += io->len;
+	r->writes += io->op == QIMG_IO_WRITE;
 	histogram_add(&r->latency, r->now - s->start);
 	report(r);
 }
@@ -152,12 +183,20 @@ static void request_ended(struct qimg_io *io)
 static void start(struct run *r)
 {
 	struct slot *s = r->idle[--r->idles];
+	struct pattern_request q;
 
-	s->io.op = is_write(r) ? QIMG_IO_WRITE : QIMG_IO_READ;
-	s->io.off = next_offset(r);
+	pattern_next(&r->pattern, &q);
+	s->io.op = q.write ? QIMG_IO_WRITE : QIMG_IO_READ;
+	s->io.off = q.off;
+	s->io.len = q.len;
+	s->io.buf = r->memory + (q.write ? 0 : (uint64_t)(s - r->slot + 1) * r->room);
+	if (r->model)
+		read_clock(r);
 	s->start = r->now;
 	r->started++;
 	r->flush_due = r->w->flush_interval && r->started % r->w->flush_interval == 0;
+	if (r->w->trace)
+		r->w->trace(r->w->ctx, q.off, q.len, q.write);
 	qimg_submit(r->w->image, &s->io);
 }
 
@@ -183,47 +222,26 @@ static void fill(struct run *r)
 	}
 }
 
-static int check(const struct qimg_workload *w, struct qimg_error *e)
-{
-	uint64_t size = w->image->size;
-
-	if (!w->depth)
-		return error_set(e, EINVAL, "A workload needs a depth of at least 1");
-	if (!w->size)
-		return error_set(e, EINVAL, "Requests of 0 bytes measure nothing");
-	if (!w->step && w->order == QIMG_IN_STEPS)
-		return error_set(e, EINVAL, "With a step of 0 all requests would be for the same bytes");
-	if (w->size > size)
-		return error_set(e, EINVAL, "A request of %" PRIu64 " bytes does not fit into '%s', which has %"
-				 PRIu64, w->size, w->image->name, size);
-	if (w->offset > size - w->size)
-		return error_set(e, EINVAL, "A request of %" PRIu64 " bytes at offset %" PRIu64
-				 " reaches beyond the end of '%s', which has %" PRIu64 " bytes",
-				 w->size, w->offset, w->image->name, size);
-	return 0;
-}
-
 /* Each request has memory of its own to read into; what is written is the same for all. */
-static int prepare(struct run *r, uint8_t **memory, struct qimg_error *e)
+static int prepare(struct run *r, struct qimg_error *e)
 {
 	const struct qimg_workload *w = r->w;
-	uint64_t room = round_up(w->size, 4096), all;
+	uint64_t longest = pattern_longest(&r->pattern), all;
 
-	if (!mul_u64(room, (uint64_t)w->depth + 1, &all) || all > SIZE_MAX / 2)
+	r->room = round_up(longest, 4096);
+	if (!mul_u64(r->room, (uint64_t)w->depth + 1, &all) || all > SIZE_MAX / 2)
 		return error_set(e, ENOMEM, "%u requests of %" PRIu64 " bytes are too much for the memory",
-				 w->depth, w->size);
+				 w->depth, longest);
 	r->slot = mem_array(w->depth, sizeof(*r->slot), e);
 	r->idle = mem_array(w->depth, sizeof(*r->idle), e);
-	*memory = r->slot && r->idle ? mem_buffer((size_t)all, e) : NULL;
-	if (!*memory)
+	r->memory = r->slot && r->idle ? mem_buffer((size_t)all, e) : NULL;
+	if (!r->memory)
 		return -1;
-	memset(*memory, w->pattern, (size_t)all);
+	memset(r->memory, w->pattern, (size_t)all);
 	for (unsigned i = 0; i < w->depth; i++) {
 		struct slot *s = &r->slot[i];
 
 		s->run = r;
-		s->io.len = w->size;
-		s->io.buf = *memory + (w->write_percent >= 100 ? 0 : (i + 1) * room);
 		s->io.done = request_ended;
 		r->idle[w->depth - 1 - i] = s;
 	}
@@ -231,6 +249,17 @@ static int prepare(struct run *r, uint8_t **memory, struct qimg_error *e)
 	r->flush.run = r;
 	r->flush.io.op = QIMG_IO_FLUSH;
 	r->flush.io.done = flushed;
+	return 0;
+}
+
+/* Whose clock it is. */
+static int find_clock(struct run *r, struct qimg_error *e)
+{
+	const struct loop *l = image_loop(r->w->image, e);
+
+	if (!l)
+		return -1;
+	r->model = strncmp(loop_engine(l), "model=", 6) ? NULL : l;
 	return 0;
 }
 
@@ -245,9 +274,16 @@ static void sum_up(const struct run *r, struct qimg_workload_result *out)
 {
 	const struct histogram *h = &r->latency;
 
-	out->requests = r->ended;
-	out->bytes = r->ended * r->w->size;
+	out->virtual_time = r->model;
+	out->warm_requests = r->warm ? r->warmed : r->ended;
+	out->warm_ns = (r->warm ? r->begin : r->now) - r->launch;
+	if (!r->warm)
+		return;
+	out->requests = r->ended - r->warmed;
+	out->bytes = r->bytes;
+	out->writes = r->writes;
 	out->ns = r->now - r->begin;
+	out->cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - r->cpu;
 	out->mean = histogram_mean(h);
 	out->p50 = histogram_at(h, 500);
 	out->p95 = histogram_at(h, 950);
@@ -256,36 +292,39 @@ static void sum_up(const struct run *r, struct qimg_workload_result *out)
 	out->max = h->max;
 }
 
-int qimg_workload_run(const struct qimg_workload *w, struct qimg_workload_result *out,
-		      struct qimg_error *e)
+static int run(struct run *r, struct qimg_workload_result *out, struct qimg_error *e)
 {
-	uint8_t *memory = NULL;
-	struct run *r;
-	uint64_t cpu;
-	int ret = -1;
+	const struct qimg_workload *w = r->w;
 
-	memset(out, 0, sizeof(*out));
-	if (check(w, e) < 0)
+	if (!w->depth)
+		return error_set(e, EINVAL, "A workload needs a depth of at least 1");
+	if (pattern_open(&r->pattern, w, w->image->size, w->image->name, e) < 0 || prepare(r, e) < 0 ||
+	    find_clock(r, e) < 0)
 		return -1;
-	r = mem_zalloc(sizeof(*r), e);
-	if (!r)
-		return -1;
-	r->w = w;
-	r->random = w->seed;
-	r->next = w->offset;
-	r->error = e;
-	if (prepare(r, &memory, e) < 0)
-		goto out;
-	cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	r->begin = r->now = clock_ns(CLOCK_MONOTONIC);
+	read_clock(r);
+	r->launch = r->now;
+	if (!w->warm_count && !w->warm_ns)
+		warmed(r);
 	loop(r);
-	out->cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	sum_up(r, out);
 	if (!r->failed && stopped(r))
 		error_set(e, ECANCELED, "Interrupted");
-	ret = stopped(r) ? -1 : 0;
-out:
-	free(memory);
+	return stopped(r) ? -1 : 0;
+}
+
+int qimg_workload_run(const struct qimg_workload *w, struct qimg_workload_result *out,
+		      struct qimg_error *e)
+{
+	struct run *r = mem_zalloc(sizeof(*r), e);
+	int ret;
+
+	memset(out, 0, sizeof(*out));
+	if (!r)
+		return -1;
+	r->w = w;
+	r->error = e;
+	ret = run(r, out, e);
+	free(r->memory);
 	free(r->slot);
 	free(r->idle);
 	free(r);
