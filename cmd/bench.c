@@ -3,13 +3,13 @@
  * `qimg bench`: how fast requests on an image are. Without --rw it does and prints what the reference
  * does.
  */
-#include "commands.h"
+#include "bench.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "open.h"
+#include "commands.h"
 #include "ui.h"
 
 enum { PATTERN = 256, FLUSH_INTERVAL, NO_DRAIN, RW, SEED, RUNTIME };
@@ -52,11 +52,13 @@ static const struct opt options[] = {
 	{ .id = NO_DRAIN, .name = "no-drain", .help = "Flushes do not wait for that" },
 	{ .id = 't', .letter = 't', .name = "cache", .kind = OPT_CACHE, .arg = "CACHE",
 	  .help = "Cache mode (default: writeback)" },
-	{ .id = 'i', .letter = 'i', .name = "aio", .kind = OPT_CHOICE, .arg = "AIO",
-	  .values = "threads native io_uring sync", .help = "How I/O is done (default: threads)" },
+	{ .id = 'i', .letter = 'i', .name = "aio", .kind = OPT_WORDS, .arg = "AIO",
+	  .values = "threads native io_uring sync",
+	  .help = "How I/O is done (default: threads); '-i help' lists models\nof devices, too" },
 	{ .id = 'n', .letter = 'n', .name = "native", .help = "The same as -i native" },
 	OPEN_OPT_SHARE,
-	OPEN_OPT_OUTPUT,
+	{ .id = OPEN_OUTPUT, .name = "output", .kind = OPT_CHOICE, .arg = "FORM",
+	  .values = "human json csv", .help = "Text for people (human, the default), json or csv" },
 	{ .id = 'q', .letter = 'q', .name = "quiet", .help = "Print nothing but errors" },
 	{ 0 }
 };
@@ -109,10 +111,38 @@ static int read_workload(const struct args *a, struct qimg_workload *w)
 	return 0;
 }
 
-/* -i, -n, with what they need. -1 after a message. */
+static void list_engines(void)
+{
+	const char *aio, *source;
+
+	for (unsigned i = 0; (aio = qimg_aio(i, &source)); i++)
+		printf("%s%s%s\n", aio, source ? "  explains " : "", source ? source : "");
+}
+
+/* -1 after a message. */
+static int check_engine(const char *aio)
+{
+	const char *known, *source;
+
+	for (unsigned i = 0; (known = qimg_aio(i, &source)); i++)
+		if (!strcmp(known, aio))
+			return 0;
+	ui_error("'%s' is not a value of option '--aio': it can be one of:", aio);
+	for (unsigned i = 0; (known = qimg_aio(i, &source)); i++)
+		ui_more("  %s", known);
+	return -1;
+}
+
+/* -i, -n, with what they need. -1 after a message, 1 when only a list was asked for. */
 static int read_engine(const struct args *a, struct open_how *how)
 {
 	how->aio = args_text(a, 'i');
+	if (how->aio && !strcmp(how->aio, "help")) {
+		list_engines();
+		return 1;
+	}
+	if (how->aio && check_engine(how->aio))
+		return -1;
 	if (args_has(a, 'n') && how->aio && strcmp(how->aio, "native")) {
 		ui_error("-n is -i native: it excludes -i %s", how->aio);
 		return -1;
@@ -124,165 +154,84 @@ static int read_engine(const struct args *a, struct open_how *how)
 	return 0;
 }
 
-static void print_plan(const struct qimg_workload *w)
+/* ---- the mode of the reference: nothing is done beside it ---- */
+
+static int run_compatible(const struct args *a, const struct bench_case *c)
 {
-	const char *what = w->write_percent == 100 ? "write" : w->write_percent ? "read and write" : "read";
-
-	if (w->run_ns)
-		printf("Sending %s requests for %" PRIu64 " seconds, %" PRIu64 " bytes each, %u in parallel",
-		       what, w->run_ns / 1000000000, w->size, w->depth);
-	else
-		printf("Sending %" PRIu64 " %s requests, %" PRIu64 " bytes each, %u in parallel",
-		       w->count, what, w->size, w->depth);
-	if (w->order == QIMG_AT_RANDOM)
-		printf(" (at random offsets, seed %" PRIu64 ")\n", w->seed);
-	else
-		printf(" (starting at offset %" PRIu64 ", step size %" PRIu64 ")\n", w->offset, w->step);
-	if (w->flush_interval)
-		printf("Sending flush every %" PRIu64 " requests\n", w->flush_interval);
-}
-
-static double micros(uint64_t ns)
-{
-	return (double)ns / 1000;
-}
-
-static const char *const cache_names[] = { "l2", "refcount" };
-
-/* What the caches of each image of the chain have done. */
-static void print_caches(struct qimg_image *img)
-{
-	for (unsigned depth = 0; img; img = qimg_backing(img), depth++) {
-		for (unsigned i = 0; i < 2; i++) {
-			struct qimg_cache_stats s;
-
-			if (!qimg_cache_stats(img, i, &s))
-				continue;
-			printf("Image %u, %s cache: %" PRIu64 " lookups, %" PRIu64 " hits, %" PRIu64 " loads, %"
-			       PRIu64 " evictions, %" PRIu64 " writes, %" PRIu64 " bytes in memory", depth,
-			       cache_names[i], s.lookups, s.hits, s.loads, s.evictions, s.writebacks,
-			       s.ram_bytes);
-			if (s.second_hits || s.file_bytes)
-				printf(", %" PRIu64 " from the second level of %" PRIu64 " bytes", s.second_hits,
-				       s.file_bytes);
-			printf("\n");
-		}
-	}
-}
-
-static void print_result(const struct args *a, struct qimg_image *img,
-			 const struct qimg_workload_result *r)
-{
-	double seconds = (double)r->ns / 1e9;
-	double rate = r->ns ? (double)r->requests / seconds : 0;
-
-	printf("Run completed in %.3f seconds.\n", seconds);
-	if (!args_has(a, RW))
-		return;
-	printf("%.0f requests a second, %.2f MB/s, %.3f seconds of CPU\n", rate,
-	       r->ns ? (double)r->bytes / seconds / 1e6 : 0, (double)r->cpu_ns / 1e9);
-	printf("Latency in us: mean %.1f, 50%% %.1f, 95%% %.1f, 99%% %.1f, 99.9%% %.1f, max %.1f\n",
-	       micros(r->mean), micros(r->p50), micros(r->p95), micros(r->p99), micros(r->p999),
-	       micros(r->max));
-	print_caches(img);
-}
-
-static void print_json_caches(struct qimg_image *img)
-{
-	const char *comma = "";
-
-	printf("            \"caches\": [");
-	for (unsigned depth = 0; img; img = qimg_backing(img), depth++) {
-		for (unsigned i = 0; i < 2; i++) {
-			struct qimg_cache_stats s;
-
-			if (!qimg_cache_stats(img, i, &s))
-				continue;
-			printf("%s\n                { \"image\": %u, \"cache\": \"%s\", \"lookups\": %" PRIu64
-			       ", \"hits\": %" PRIu64 ", \"misses\": %" PRIu64 ", \"loads\": %" PRIu64
-			       ", \"evictions\": %" PRIu64 ", \"expired\": %" PRIu64 ", \"writebacks\": %" PRIu64
-			       ", \"second-hits\": %" PRIu64 ", \"ram-bytes\": %" PRIu64
-			       ", \"file-bytes\": %" PRIu64 " }", comma, depth, cache_names[i], s.lookups,
-			       s.hits, s.misses, s.loads, s.evictions, s.expired, s.writebacks,
-			       s.second_hits, s.ram_bytes, s.file_bytes);
-			comma = ",";
-		}
-	}
-	printf("%s],\n", *comma ? "\n            " : "");
-}
-
-static void print_json(const struct args *a, const struct open_how *how, const struct qimg_workload *w,
-		       const struct qimg_workload_result *r)
-{
-	const char *rw = args_has(a, RW) ? args_text(a, RW) : w->write_percent ? "write" : "read";
-	uint64_t ns = r->ns ? r->ns : 1;
-
-	printf("{\n    \"version\": 1,\n    \"runs\": [\n        {\n");
-	printf("            \"rw\": \"%s\",\n            \"aio\": %s%s%s,\n", rw, how->aio ? "\"" : "",
-	       how->aio ? how->aio : "null", how->aio ? "\"" : "");
-	printf("            \"depth\": %u,\n            \"request-size\": %" PRIu64 ",\n", w->depth, w->size);
-	printf("            \"ops\": %" PRIu64 ",\n            \"seconds\": %.6f,\n", r->requests,
-	       (double)r->ns / 1e9);
-	printf("            \"iops\": %.1f,\n            \"bytes-per-second\": %.0f,\n",
-	       (double)r->requests * 1e9 / (double)ns, (double)r->bytes * 1e9 / (double)ns);
-	printf("            \"cpu-seconds\": %.6f,\n", (double)r->cpu_ns / 1e9);
-	print_json_caches(w->image);
-	printf("            \"latency-ns\": {\n");
-	printf("                \"mean\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p95\": %" PRIu64
-	       ", \"p99\": %" PRIu64 ", \"p99.9\": %" PRIu64 ", \"max\": %" PRIu64 "\n",
-	       r->mean, r->p50, r->p95, r->p99, r->p999, r->max);
-	printf("            }\n        }\n    ]\n}\n");
-}
-
-static int bench(const struct args *a, const struct open_how *how, struct qimg_workload *w)
-{
-	const char *form = args_text(a, OPEN_OUTPUT);
-	bool json = form && !strcmp(form, "json"), text = !json && !args_has(a, 'q');
+	struct qimg_progress progress = { .cancel = ui_cancel_flag() };
+	struct qimg_workload w = c->work;
 	struct qimg_workload_result r;
+	struct open_how how = c->how;
 	struct qimg_error e;
 	int ret;
 
-	if (open_image(a->operands[0], how, &w->image))
+	if (w.write_percent)
+		how.flags |= QIMG_OPEN_WRITE;
+	if (open_image(c->file, &how, &w.image))
 		return -1;
-	if (text)
-		print_plan(w);
+	w.progress = &progress;
+	if (!args_has(a, 'q'))
+		bench_print_plan(&w);
 	ret = ui_flush();
 	if (!ret) {
-		ret = qimg_workload_run(w, &r, &e);
+		ret = qimg_workload_run(&w, &r, &e);
 		if (ret)
 			ui_error("%s", e.msg);
 	}
-	if (!ret && text)
-		print_result(a, w->image, &r);
-	if (!ret && json)
-		print_json(a, how, w, &r);
-	if (qimg_close(w->image, &e)) {
+	if (!ret && !args_has(a, 'q'))
+		printf("Run completed in %.3f seconds.\n", (double)r.ns / 1e9);
+	if (qimg_close(w.image, &e)) {
 		ui_error("%s", e.msg);
 		ret = -1;
 	}
 	return ret;
 }
 
+/* ---- our own ---- */
+
+static int run_own(const struct args *a, const struct bench_case *c)
+{
+	enum bench_form form = (enum bench_form)number(a, OPEN_OUTPUT, BENCH_HUMAN);
+	struct bench_row row;
+
+	if (form == BENCH_HUMAN && !args_has(a, 'q'))
+		bench_print_plan(&c->work);
+	if (ui_flush() || bench_measure(c, &row))
+		return -1;
+	if (!args_has(a, 'q') || form != BENCH_HUMAN)
+		bench_report(&row, 1, form);
+	bench_row_free(&row);
+	return 0;
+}
+
 static int run(const struct args *a)
 {
-	struct qimg_progress progress = { .cancel = NULL };
-	struct qimg_workload w;
-	struct open_how how;
+	struct bench_case c;
+	int ret;
 
-	if (read_workload(a, &w) || open_how(a, 't', &how) || read_engine(a, &how))
+	bench_case_init(&c);
+	if (read_workload(a, &c.work) || open_how(a, 't', &c.how))
 		return 1;
-	if (w.write_percent)
-		how.flags |= QIMG_OPEN_WRITE;
-	progress.cancel = ui_cancel_flag();
-	w.progress = &progress;
-	return bench(a, &how, &w) ? 1 : 0;
+	ret = read_engine(a, &c.how);
+	if (ret)
+		return ret < 0 ? 1 : 0;
+	if (!a->operand_count) {
+		ui_error("Expecting image file name");
+		opt_see_help(&bench_command);
+		return 1;
+	}
+	c.file = a->operands[0];
+	if (args_has(a, RW) || number(a, OPEN_OUTPUT, BENCH_HUMAN) != BENCH_HUMAN)
+		ret = run_own(a, &c);
+	else
+		ret = run_compatible(a, &c);
+	return ret ? 1 : 0;
 }
 
 const struct command bench_command = {
 	.name = "bench",
 	.summary = "Measure how fast requests on an image are",
 	.operands = "FILE",
-	.min_operands = 1,
 	.max_operands = 1,
 	.missing = "image file name",
 	.options = options,

@@ -10,6 +10,9 @@
 
 #include "open.h"
 
+#define BENCH_DEFAULT UINT64_MAX	/* a size that is not given */
+#define BENCH_UNKNOWN UINT64_MAX	/* a number that the system does not tell */
+
 /* An image that bench makes for itself and removes again. */
 struct bench_scratch {
 	const char *folder;		/* NULL: where temporary files belong */
@@ -21,11 +24,10 @@ struct bench_scratch {
 	const char *more;		/* creation options "a=b,c=d", or NULL */
 };
 
-#define BENCH_DEFAULT UINT64_MAX	/* a size that is not given */
-
 struct bench_case {
 	const char *preset;		/* the name of the preset it belongs to, or NULL */
 	const char *label;		/* what a preset calls this row, or NULL */
+	double published;		/* requests a second that a thread tells, 0: none */
 	const char *file;		/* the image; NULL: scratch is made */
 	struct bench_scratch scratch;
 	struct open_how how;
@@ -48,19 +50,43 @@ struct bench_row {
 	struct bench_case c;
 	struct qimg_workload_result result;	/* of the run with the median of requests a second */
 	double iops, iops_least, iops_most;	/* median and spread of the runs */
+	const char *format;
+	uint64_t size;			/* of the disk */
+	uint32_t cluster_size;		/* 0: the format has none */
 	/* What the options came to; 0 where there is none. */
 	uint64_t l2_cache_size, l2_cache_entry_size, refcount_cache_size;
 	struct bench_cache *image;	/* top first */
 	unsigned images;
 	uint64_t resident;		/* bytes of memory that the process has */
-	uint64_t image_cached;		/* bytes of the image files in the page cache */
-	uint64_t cache_file_cached;	/* and of the second level's file */
-	bool unallocated;		/* a warning: much of what was read is not there */
+	/* In the page cache, or BENCH_UNKNOWN; 0 where there is no such file. */
+	uint64_t image_cached;		/* bytes of the image files */
+	uint64_t cache_file_cached;	/* and of the second levels' */
+	unsigned unallocated;		/* per cent of what is read that no disk is asked for */
 	bool page_cache;		/* a warning: the page cache answered */
 };
 
+/* A case in which everything is as it is without options: the caller sets file, or scratch.size. */
+void bench_case_init(struct bench_case *c);
 /* Makes, fills, opens, warms up, runs, closes, removes. -1 after a message, with nothing left behind. */
 int bench_measure(const struct bench_case *c, struct bench_row *row);
 void bench_row_free(struct bench_row *row);
+
+/* Measures case after case, says on a terminal how far it is. *done: rows filled, also on failure. */
+int bench_measure_all(const struct bench_case *c, struct bench_row *row, unsigned n, unsigned *done);
+
+/* Sums over the images of a row. */
+uint64_t bench_metadata_reads(const struct bench_row *row);	/* from image files */
+uint64_t bench_metadata_writes(const struct bench_row *row);
+uint64_t bench_evictions(const struct bench_row *row);
+uint64_t bench_cache_memory(const struct bench_row *row);	/* bytes in memory, of all caches */
+double bench_hit_ratio(const struct bench_row *row);		/* of the L2 caches; below 0: there are none */
+const char *bench_rw(const struct bench_case *c);		/* "randread", ... */
+
+enum bench_form { BENCH_HUMAN, BENCH_JSON, BENCH_CSV };
+
+/* What is sent, before it is. */
+void bench_print_plan(const struct qimg_workload *w);
+/* One row in sentences, several as a table; then warnings. */
+void bench_report(const struct bench_row *rows, unsigned n, enum bench_form form);
 
 #endif

@@ -362,7 +362,7 @@ void opt_help(FILE *f, const struct command *c)
 static const char *const kind_names[] = {
 	[OPT_FLAG] = "flag", [OPT_TEXT] = "text", [OPT_FILE] = "file", [OPT_FORMAT] = "format",
 	[OPT_CACHE] = "cache", [OPT_SIZE] = "size", [OPT_NUMBER] = "number",
-	[OPT_CHOICE] = "choice", [OPT_CREATE] = "create",
+	[OPT_CHOICE] = "choice", [OPT_WORDS] = "choice", [OPT_CREATE] = "create",
 };
 
 void opt_table(FILE *f, const struct command *c)

@@ -20,6 +20,7 @@ enum opt_kind {
 	OPT_SIZE,
 	OPT_NUMBER,		/* a plain decimal number from min to max */
 	OPT_CHOICE,		/* a word of `values` */
+	OPT_WORDS,		/* any text; `values` are what completion offers */
 	OPT_CREATE,		/* a list of creation options: KEY=VALUE,... */
 };
 
@@ -30,7 +31,7 @@ struct opt {
 	const char *aliases;	/* more letters and long names, as in "B old-name", or NULL */
 	enum opt_kind kind;
 	const char *arg;	/* what help calls the argument, NULL for flags that never have one */
-	const char *values;	/* OPT_CHOICE: "human json"; OPT_FLAG: for completion */
+	const char *values;	/* OPT_CHOICE: "human json"; OPT_FLAG, OPT_WORDS: for completion */
 	uint64_t min, max;	/* OPT_NUMBER */
 	const char *help;	/* may be several lines, divided by '\n' */
 };

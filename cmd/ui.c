@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "qimg.h"
@@ -27,6 +28,7 @@ static void message(const char *prefix, const char *fmt, va_list ap)
 {
 	/* What was printed before the error is to be seen before it. */
 	fflush(stdout);
+	ui_status_end();
 	if (prefix)
 		fprintf(stderr, "%s: %s", program, prefix);
 	vfprintf(stderr, fmt, ap);
@@ -320,4 +322,44 @@ void ui_progress_note(void *ctx, const char *text)
 	(void)ctx;
 	if (progress.show)
 		printf("\n%s\n", text);
+}
+
+/* ---- a line that is replaced ---------------------------------------------------------------- */
+
+static struct timespec status_said;
+static bool status_shown;
+
+static bool status_due(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (status_said.tv_sec && now.tv_sec - status_said.tv_sec < 2 &&
+	    (now.tv_sec - status_said.tv_sec) * 1000 + (now.tv_nsec - status_said.tv_nsec) / 1000000 < 200)
+		return false;
+	status_said = now;
+	return true;
+}
+
+void ui_status(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!isatty(STDERR_FILENO) || !status_due())
+		return;
+	fputs("\r\033[K", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fflush(stderr);
+	status_shown = true;
+}
+
+void ui_status_end(void)
+{
+	if (!status_shown)
+		return;
+	fputs("\r\033[K", stderr);
+	fflush(stderr);
+	status_shown = false;
 }

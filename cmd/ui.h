@@ -61,6 +61,13 @@ void ui_progress_end(bool success);
 void ui_progress_phase(void *ctx, const char *phase);
 void ui_progress_note(void *ctx, const char *text);
 
+/*
+ * A line on the terminal that the next one replaces, for what takes long: nothing where stderr is none, and not
+ * more often than a few times a second. ui_status_end wipes it, and so do messages.
+ */
+void ui_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void ui_status_end(void);
+
 /* From now on SIGINT, SIGTERM and SIGHUP set the flag instead of ending the process. */
 const volatile sig_atomic_t *ui_cancel_flag(void);
 

@@ -493,6 +493,31 @@ struct qimg_workload_result {
 int qimg_workload_run(const struct qimg_workload *w, struct qimg_workload_result *r,
 		      struct qimg_error *e);
 
+/* ---- what measuring needs to know of the host ------------------------------------------------- */
+
+/*
+ * What the open option "aio" may be, by number: "threads", "native", "io_uring", "sync" and models
+ * ("model=NAME"), which do the I/O at once and count the time that another device would take; *source tells
+ * what a model is made after, and is NULL for others. NULL behind the last one.
+ */
+const char *qimg_aio(unsigned i, const char **source);
+/* Bytes of memory that this process has in use; 0: unknown. */
+uint64_t qimg_resident(void);
+
+enum qimg_file { QIMG_FILE_IMAGE, QIMG_FILE_CACHE };
+
+/*
+ * Bytes in the page cache of one image's own files (its data file included), or of the file of its second
+ * level (l2-cache-file). false, and 0: there is no such file, or the system does not tell.
+ */
+bool qimg_cached(struct qimg_image *img, enum qimg_file which, uint64_t *bytes);
+/*
+ * The name of a new, empty file that nobody else uses, in the folder (NULL: $TMPDIR, else /var/tmp); an image
+ * can be created in its place. The caller frees it. NULL: error.
+ */
+char *qimg_scratch_new(const char *folder, const char *suffix, struct qimg_error *e);
+void qimg_scratch_remove(const char *name);	/* errors are ignored */
+
 #ifdef __cplusplus
 }
 #endif

@@ -155,6 +155,8 @@ struct driver {
 	int (*cache_info)(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
 	/* NULL, or as qimg_cache_stats. */
 	bool (*cache_stats)(struct qimg_image *img, enum qimg_cache which, struct qimg_cache_stats *s);
+	/* NULL, or the file in which a second level of these caches is, NULL: there is none. */
+	struct file *(*cache_file)(struct qimg_image *img);
 	int (*load_snapshot)(struct qimg_image *img, const char *spec, struct qimg_error *e);
 
 	/*

@@ -18,12 +18,24 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/opts.h"
+#include "io/ioq.h"
 
-static const char *const aio_values[] = { "threads", "native", "io_uring", "sync", NULL };
+#define MOST_MODELS 16
+
+static const char *const engines[] = { "threads", "native", "io_uring", "sync" };
 static const char *const locking_values[] = { "off", "on", "auto", NULL };
 static const char *const discard_values[] = { "ignore", "off", "unmap", "on", NULL };
 static const char *const detect_values[] = { "off", "on", "unmap", NULL };
 static const char *const cow_values[] = { "auto", "on", "off", NULL };
+
+const char *options_aio(unsigned i)
+{
+	const char *source;
+
+	if (i < ARRAY_SIZE(engines))
+		return engines[i];
+	return ioq_model(i - (unsigned)ARRAY_SIZE(engines), &source);
+}
 
 static void set_flag(unsigned *flags, unsigned bit, bool on)
 {
@@ -79,7 +91,8 @@ static int take_common(struct open_options *o, const char *prefix, struct qimg_e
 		{ "force-share", QIMG_OPEN_SHARE },
 	};
 	bool read_only = false, auto_read_only = false;
-	unsigned discard = 0, aio = 0;
+	const char *engine[ARRAY_SIZE(engines) + MOST_MODELS + 1];
+	unsigned discard = 0, aio = 0, n;
 	char key[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
@@ -111,12 +124,15 @@ static int take_common(struct open_options *o, const char *prefix, struct qimg_e
 	snprintf(key, sizeof(key), "%saio", prefix);
 	if (!qimg_opts_get(o->rest, key))
 		return 0;
-	if (take_choice(o->rest, key, aio_values, &aio, e) < 0)
+	for (n = 0; n + 1 < ARRAY_SIZE(engine) && (engine[n] = options_aio(n)); n++)
+		;
+	engine[n] = NULL;
+	if (take_choice(o->rest, key, engine, &aio, e) < 0)
 		return -1;
-	if (o->aio && strcmp(o->aio, aio_values[aio]))
+	if (o->aio && strcmp(o->aio, engine[aio]))
 		return error_set(e, EINVAL, "Options 'aio' (%s) and 'file.aio' (%s) contradict each other",
-				 o->aio, aio_values[aio]);
-	o->aio = aio_values[aio];
+				 o->aio, engine[aio]);
+	o->aio = engine[aio];
 	return 0;
 }
 

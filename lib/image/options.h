@@ -26,4 +26,7 @@ int options_read(struct open_options *o, const char *name, bool plain, const str
 		 unsigned flags, struct qimg_error *e);
 void options_free(struct open_options *o);
 
+/* What the option "aio" may be, by number; NULL behind the last one. */
+const char *options_aio(unsigned i);
+
 #endif

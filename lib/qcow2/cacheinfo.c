@@ -17,6 +17,7 @@
 #include "qcow2/cache.h"
 #include "qcow2/cachesize.h"
 #include "qcow2/option.h"
+#include "qcow2/second.h"
 
 /* Options that give the image all the cache it has a use for, for an image at that place of its chain. */
 static int add_recommendation(struct qcow2 *q, const struct qimg_cache_sizes *s, struct qimg_value *info,
@@ -81,6 +82,13 @@ bool qcow2_cache_stats(struct qimg_image *img, enum qimg_cache which, struct qim
 		.file_bytes = from->second_bytes,
 	};
 	return true;
+}
+
+struct file *qcow2_cache_file(struct qimg_image *img)
+{
+	struct qcow2 *q = qcow2_of(img);
+
+	return q->second ? second_file(q->second) : NULL;
 }
 
 static int add_counters(struct qimg_image *img, enum qimg_cache which, const char *key,

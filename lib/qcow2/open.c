@@ -341,6 +341,7 @@ const struct driver qcow2_driver = {
 	.info = qcow2_info,
 	.cache_info = qcow2_cache_info,
 	.cache_stats = qcow2_cache_stats,
+	.cache_file = qcow2_cache_file,
 	.load_snapshot = qcow2_load_snapshot,
 	.bitmaps = qcow2_bitmaps,
 	.read_bitmap = qcow2_read_bitmap,

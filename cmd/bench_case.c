@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Measuring one case. Each run opens the image anew, so that the caches of metadata are empty at its start;
+ * a scratch image that is written to is made anew, too, since the second writes would find everything
+ * allocated. Whatever happens, the scratch image is removed.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ui.h"
+
+enum { FILL_PIECE = 1 << 20, FILL_DEPTH = 8, SAMPLES = 256 };
+
+/* A read in less time than this was answered from memory: no device is that fast. */
+#define TOO_FAST_NS 8000
+
+static struct {
+	unsigned row, rows;		/* which one is under way; rows 0: nobody counts */
+} place;
+
+void bench_case_init(struct bench_case *c)
+{
+	*c = (struct bench_case){
+		.scratch = { .format = "qcow2", .extent_size_hint = BENCH_DEFAULT },
+		.l2_cache_size = BENCH_DEFAULT,
+		.l2_cache_entry_size = BENCH_DEFAULT,
+		.refcount_cache_size = BENCH_DEFAULT,
+		.work = { .order = QIMG_AT_RANDOM, .count = 75000, .depth = 64, .size = 4096,
+			  .step = 4096, .seed = 1 },
+		.runs = 1,
+	};
+}
+
+static bool is_model(const char *aio)
+{
+	return aio && !strncmp(aio, "model=", 6);
+}
+
+static const char *engine(const struct bench_case *c)
+{
+	return c->aio ? c->aio : c->how.aio;
+}
+
+/* ---- progress ---- */
+
+static void show(void *ctx, uint64_t done, uint64_t total)
+{
+	const char *what = ctx;
+	double percent = total ? 100.0 * (double)done / (double)total : 0;
+
+	if (place.rows > 1)
+		ui_status("Row %u of %u: %s %.0f%%", place.row, place.rows, what, percent);
+	else
+		ui_status("%s %.0f%%", what, percent);
+}
+
+static struct qimg_progress progress_of(const char *what)
+{
+	show((void *)what, 0, 1);
+	return (struct qimg_progress){ .report = show, .ctx = (void *)what, .cancel = ui_cancel_flag() };
+}
+
+/* ---- the image ---- */
+
+static int set_number(struct qimg_opts *opts, const char *key, uint64_t value, struct qimg_error *e)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	return qimg_opts_set(opts, key, text, e);
+}
+
+static int set_size(struct qimg_opts *opts, const char *key, uint64_t value, struct qimg_error *e)
+{
+	return value == BENCH_DEFAULT ? 0 : set_number(opts, key, value, e);
+}
+
+static int creation_options(const struct bench_scratch *s, struct qimg_opts *opts, struct qimg_error *e)
+{
+	if (set_number(opts, "size", s->size, e) ||
+	    (s->cluster_size && set_number(opts, "cluster_size", s->cluster_size, e)) ||
+	    (s->preallocation && qimg_opts_set(opts, "preallocation", s->preallocation, e)) ||
+	    set_size(opts, "extent_size_hint", s->extent_size_hint, e) ||
+	    (s->more && qimg_opts_parse(opts, s->more, e)))
+		return -1;
+	return 0;
+}
+
+/* Makes the scratch image; *name is its name, also on failure, and NULL when there is none. */
+static int make(const struct bench_case *c, char **name)
+{
+	unsigned flags = is_model(engine(c)) ? QIMG_CREATE_NO_SYNC : 0;
+	struct qimg_progress p = progress_of("creating");
+	struct qimg_creation *creation = NULL;
+	struct qimg_opts *opts = qimg_opts_new();
+	struct qimg_error e = { ENOMEM, "Out of memory" };
+	int ret = -1;
+
+	if (!*name)
+		*name = opts ? qimg_scratch_new(c->scratch.folder, "", &e) : NULL;
+	if (*name && !creation_options(&c->scratch, opts, &e) &&
+	    !qimg_create_prepare(&creation, *name, c->scratch.format, opts, flags, &e))
+		ret = qimg_create_run(creation, &p, &e);
+	if (ret)
+		ui_error("%s%s", *name ? "Could not make a scratch image: " : "", e.msg);
+	qimg_create_free(creation);
+	qimg_opts_free(opts);
+	return ret;
+}
+
+static int open_options_of(const struct bench_case *c, struct qimg_opts *opts, struct qimg_error *e)
+{
+	if (set_size(opts, "l2-cache-size", c->l2_cache_size, e) ||
+	    set_size(opts, "l2-cache-entry-size", c->l2_cache_entry_size, e) ||
+	    set_size(opts, "refcount-cache-size", c->refcount_cache_size, e) ||
+	    (c->metadata_depth && set_number(opts, "metadata-depth", c->metadata_depth, e)) ||
+	    (c->more && qimg_opts_parse(opts, c->more, e)))
+		return -1;
+	return 0;
+}
+
+/* plain: for filling it, without the options that are to be measured. */
+static int open_it(const struct bench_case *c, const char *name, bool plain, struct qimg_image **img)
+{
+	const char *format = c->file ? c->how.format : c->scratch.format;
+	bool list = c->file && c->how.image_opts;
+	const char *aio = plain && is_model(engine(c)) ? NULL : engine(c);
+	unsigned flags = c->how.flags | (plain || c->work.write_percent ? QIMG_OPEN_WRITE : 0);
+	struct qimg_error e = { ENOMEM, "Out of memory" };
+	struct qimg_opts *opts = list ? open_options(name, &e) : qimg_opts_new();
+	int ret = -1;
+
+	if (opts && (!aio || !qimg_opts_set(opts, "aio", aio, &e)) &&
+	    (plain || !open_options_of(c, opts, &e)))
+		ret = qimg_open(img, list ? NULL : name, format, opts, flags, &e);
+	if (ret)
+		open_failed(name, &e);
+	qimg_opts_free(opts);
+	return ret;
+}
+
+static int close_it(struct qimg_image *img, int ret)
+{
+	struct qimg_error e;
+
+	if (!qimg_close(img, &e))
+		return ret;
+	if (!ret)
+		ui_error("%s", e.msg);
+	return -1;
+}
+
+/* What does not make a whole piece at the end. */
+static int fill_rest(struct qimg_image *img, const struct qimg_workload *w, struct qimg_error *e)
+{
+	uint64_t size = qimg_size(img), from = size - size % w->size;
+	void *buf = size > from ? malloc((size_t)(size - from)) : NULL;
+	int ret = 0;
+
+	if (size > from && !buf) {
+		*e = (struct qimg_error){ ENOMEM, "Out of memory" };
+		ret = -1;
+	} else if (buf) {
+		memset(buf, w->pattern, (size_t)(size - from));
+		ret = qimg_write(img, from, buf, (size_t)(size - from), e);
+	}
+	free(buf);
+	return ret;
+}
+
+/* Zeros would not do: some image might know better than to store them. */
+static int fill(const struct bench_case *c, const char *name)
+{
+	struct qimg_progress p = progress_of("filling");
+	struct qimg_workload w = {
+		.order = QIMG_IN_STEPS, .write_percent = 100, .depth = FILL_DEPTH, .size = FILL_PIECE,
+		.step = FILL_PIECE, .pattern = c->work.pattern ? c->work.pattern : 0xa5, .progress = &p,
+	};
+	struct qimg_workload_result r;
+	struct qimg_error e;
+	int ret = 0;
+
+	if (open_it(c, name, true, &w.image))
+		return -1;
+	w.count = qimg_size(w.image) / w.size;
+	if (w.count)
+		ret = qimg_workload_run(&w, &r, &e);
+	if (!ret)
+		ret = fill_rest(w.image, &w, &e);
+	if (ret)
+		ui_error("%s", e.msg);
+	return close_it(w.image, ret);
+}
+
+/* ---- what is seen ---- */
+
+static unsigned count_images(struct qimg_image *img)
+{
+	unsigned n = 0;
+
+	for (; img; img = qimg_backing(img))
+		n++;
+	return n;
+}
+
+static void read_counters(struct qimg_image *img, struct bench_cache *cache)
+{
+	for (; img; img = qimg_backing(img), cache++) {
+		cache->has_l2 = qimg_cache_stats(img, QIMG_CACHE_L2, &cache->l2);
+		cache->has_refcount = qimg_cache_stats(img, QIMG_CACHE_REFCOUNT, &cache->refcount);
+	}
+}
+
+/* What is counted from then on; what is there now stays. */
+static void subtract(struct qimg_cache_stats *s, const struct qimg_cache_stats *then)
+{
+	s->lookups -= then->lookups;
+	s->hits -= then->hits;
+	s->misses -= then->misses;
+	s->loads -= then->loads;
+	s->evictions -= then->evictions;
+	s->expired -= then->expired;
+	s->writebacks -= then->writebacks;
+	s->second_hits -= then->second_hits;
+}
+
+/* The first byte behind what is asked for at most. */
+static uint64_t range_end(const struct qimg_workload *w, uint64_t size)
+{
+	uint64_t end;
+
+	if (w->order != QIMG_IN_STEPS || !w->count || w->run_ns ||
+	    __builtin_mul_overflow(w->count, w->step, &end) || end > size - w->offset)
+		return size;
+	return w->offset + (end > w->size ? end : w->size);
+}
+
+static uint64_t host_bytes(struct qimg_image *img)
+{
+	struct qimg_value *info;
+	struct qimg_error e;
+	uint64_t bytes = 0;
+
+	for (; img; img = qimg_backing(img)) {
+		if (qimg_info(img, &info, &e))
+			return UINT64_MAX;
+		bytes += (uint64_t)qimg_value_int(qimg_value_get(info, "actual-size"));
+		qimg_value_free(info);
+	}
+	return bytes;
+}
+
+/*
+ * How much of what is read is not there: per cent, of a number of places. Where a file has metadata but no
+ * blocks for the data, the disk is not asked either; a model does not know that.
+ */
+static unsigned unallocated(const struct bench_case *c, struct qimg_image *img)
+{
+	uint64_t end, from = c->work.offset, holes = 0, step, host;
+	struct qimg_extent x;
+	struct qimg_error e;
+	unsigned percent;
+
+	if (c->work.write_percent >= 100 || !qimg_size(img) || from >= qimg_size(img))
+		return 0;
+	end = range_end(&c->work, qimg_size(img));
+	step = (end - from) / SAMPLES ? (end - from) / SAMPLES : 1;
+	for (unsigned i = 0; i < SAMPLES; i++) {
+		uint64_t at = from + i * step % (end - from);
+
+		if (qimg_map(img, at, 1, &x, &e))
+			return 0;
+		holes += x.kind == QIMG_HOLE || x.kind == QIMG_ZERO;
+	}
+	percent = (unsigned)(holes * 100 / SAMPLES);
+	host = host_bytes(img);
+	if (!is_model(engine(c)) && percent < 100 && host < qimg_size(img) / 100 * (100 - percent) / 2)
+		percent = 100 - (unsigned)(host * 100 / qimg_size(img));
+	return percent;
+}
+
+static void read_cached(struct qimg_image *img, struct bench_row *row)
+{
+	uint64_t bytes;
+
+	for (; img; img = qimg_backing(img)) {
+		if (!qimg_cached(img, QIMG_FILE_IMAGE, &bytes))
+			row->image_cached = BENCH_UNKNOWN;
+		if (row->image_cached != BENCH_UNKNOWN)
+			row->image_cached += bytes;
+		if (qimg_cached(img, QIMG_FILE_CACHE, &bytes))
+			row->cache_file_cached += bytes;
+	}
+}
+
+static void read_sizes(struct qimg_image *img, struct bench_row *row)
+{
+	struct qimg_value *info;
+	struct qimg_error e;
+
+	row->format = qimg_format(img);
+	row->size = qimg_size(img);
+	row->cluster_size = qimg_cluster_size(img);
+	if (qimg_cache_info(img, &info, &e))
+		return;
+	row->l2_cache_size = (uint64_t)qimg_value_int(qimg_value_get(info, "l2-cache-size"));
+	row->l2_cache_entry_size = (uint64_t)qimg_value_int(qimg_value_get(info, "l2-cache-entry-size"));
+	row->refcount_cache_size = (uint64_t)qimg_value_int(qimg_value_get(info, "refcount-cache-size"));
+	qimg_value_free(info);
+}
+
+/* Whether memory answered where a disk was meant to. */
+static bool from_page_cache(const struct bench_row *row)
+{
+	const struct qimg_workload_result *r = &row->result;
+	uint64_t touched = r->bytes < row->size ? r->bytes : row->size;
+
+	if (is_model(engine(&row->c)) || row->c.how.flags & QIMG_OPEN_DIRECT || !r->requests ||
+	    row->unallocated >= 50)
+		return false;
+	return (row->image_cached != BENCH_UNKNOWN && row->image_cached >= touched / 2) ||
+	       r->p50 < TOO_FAST_NS;
+}
+
+/* ---- one run ---- */
+
+struct seen {
+	struct bench_row *row;
+	struct qimg_image *img;
+	struct bench_cache *then;	/* the counters when the warm-up had ended */
+};
+
+static int run_open(const struct bench_case *c, struct seen *s)
+{
+	struct qimg_progress p = progress_of(c->work.write_percent == 100 ? "writing" : c->work.write_percent ?
+					     "reading and writing" : "reading");
+	struct qimg_workload w = c->work;
+	struct bench_row *row = s->row;
+	struct qimg_error e;
+
+	row->images = count_images(s->img);
+	row->image = calloc(row->images, sizeof(*row->image));
+	s->then = calloc(row->images, sizeof(*s->then));
+	if (!row->image || !s->then) {
+		ui_error("Out of memory");
+		return -1;
+	}
+	read_sizes(s->img, row);
+	/* What is written has a place afterwards. */
+	if (w.write_percent)
+		row->unallocated = unallocated(c, s->img);
+	read_counters(s->img, s->then);
+	w.image = s->img;
+	w.progress = &p;
+	if (qimg_workload_run(&w, &row->result, &e)) {
+		ui_error("%s", e.msg);
+		return -1;
+	}
+	read_counters(s->img, row->image);
+	for (unsigned i = 0; i < row->images; i++) {
+		subtract(&row->image[i].l2, &s->then[i].l2);
+		subtract(&row->image[i].refcount, &s->then[i].refcount);
+	}
+	row->resident = qimg_resident();
+	read_cached(s->img, row);
+	if (!w.write_percent)
+		row->unallocated = unallocated(c, s->img);
+	row->page_cache = from_page_cache(row);
+	row->iops = row->result.ns ? (double)row->result.requests * 1e9 / (double)row->result.ns : 0;
+	return 0;
+}
+
+static int run_once(const struct bench_case *c, const char *name, struct bench_row *row)
+{
+	struct seen s = { .row = row };
+	int ret;
+
+	*row = (struct bench_row){ .c = *c };
+	if (open_it(c, name, false, &s.img))
+		return -1;
+	ret = close_it(s.img, run_open(c, &s));
+	free(s.then);
+	return ret;
+}
+
+static int by_iops(const void *a, const void *b)
+{
+	const struct bench_row *x = a, *y = b;
+
+	return (x->iops > y->iops) - (x->iops < y->iops);
+}
+
+/* Keeps that of the median, which is moved to *row. */
+static void choose(struct bench_row *runs, unsigned n, struct bench_row *row)
+{
+	unsigned middle = (n - 1) / 2;
+
+	qsort(runs, n, sizeof(*runs), by_iops);
+	*row = runs[middle];
+	row->iops_least = runs[0].iops;
+	row->iops_most = runs[n - 1].iops;
+	runs[middle].image = NULL;
+}
+
+int bench_measure(const struct bench_case *c, struct bench_row *row)
+{
+	unsigned n = c->runs ? c->runs : 1;
+	struct bench_row *runs = calloc(n, sizeof(*runs));
+	bool anew = !c->file && c->work.write_percent;
+	char *scratch = NULL;
+	int ret = runs ? 0 : -1;
+
+	if (!runs)
+		ui_error("Out of memory");
+	for (unsigned i = 0; i < n && !ret; i++) {
+		if (!c->file && (!i || anew))
+			ret = make(c, &scratch);
+		if (!ret && c->fill && (!i || anew))
+			ret = fill(c, c->file ? c->file : scratch);
+		if (!ret)
+			ret = run_once(c, c->file ? c->file : scratch, &runs[i]);
+	}
+	ui_status_end();
+	if (!ret)
+		choose(runs, n, row);
+	for (unsigned i = 0; runs && i < n; i++)
+		bench_row_free(&runs[i]);
+	free(runs);
+	if (scratch)
+		qimg_scratch_remove(scratch);
+	free(scratch);
+	return ret;
+}
+
+void bench_row_free(struct bench_row *row)
+{
+	free(row->image);
+	row->image = NULL;
+}
+
+int bench_measure_all(const struct bench_case *c, struct bench_row *row, unsigned n, unsigned *done)
+{
+	int ret = 0;
+
+	place.rows = n;
+	for (*done = 0; *done < n && !ret; *done += !ret) {
+		place.row = *done + 1;
+		ret = bench_measure(&c[*done], &row[*done]);
+	}
+	place.rows = 0;
+	return ret;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How much of a file the page cache holds. */
+#ifndef IO_CACHED_H
+#define IO_CACHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct file;
+
+/*
+ * Bytes, in whole pages. false where that cannot be known: the system tells only those who may write to the
+ * file.
+ */
+bool cached_bytes(const struct file *f, uint64_t *bytes);
+
+#endif
