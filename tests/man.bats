@@ -85,6 +85,7 @@ listed() {
 		*-size | *-interval) value=65536 ;;
 		cache-rule) value=2015 ;;
 		metadata-depth) value=1 ;;
+		metadata-writeback) value=single ;;
 		overlap-check*) value=all ;;
 		*) value=off ;;
 		esac

@@ -40,10 +40,11 @@ yes() {
 	no cache-clean-interval=4294967296 cache-clean-interval
 	no cache-rule=2014 cache-rule 2014
 	for options in cache-rule=2015 cache-rule=2015,cache-size=100k cache-rule=current,l2-cache-size=1M \
-		metadata-cache=on metadata-depth=1 metadata-depth=32; do
+		metadata-cache=on metadata-writeback=single metadata-writeback=shared metadata-depth=1 metadata-depth=32; do
 		yes $options
 	done
 	no metadata-depth=0 metadata-depth
+	no metadata-writeback=each metadata-writeback
 	no metadata-cache=off,l2-cache-size=1M "'metadata-cache' (off)" "'l2-cache-size' (1M)"
 	no metadata-cache=off,l2-cache-file=x "'metadata-cache' (off)" "'l2-cache-file' (x)"
 	no l2-cache-file-size=1M l2-cache-file-size 1M "'l2-cache-file'"

@@ -78,6 +78,8 @@ static struct qimg_opts *choose_options(struct program *p)
 	} else if (random_chance(&p->seed, 30)) {
 		set(o, "metadata-cache", "off");
 	}
+	if (random_chance(&p->seed, 25))
+		set(o, "metadata-writeback", "single");
 	set(o, "cow-zero-range", cow[random_below(&p->seed, 3)]);
 	set(o, "detect-zeroes", random_chance(&p->seed, 30) ? "on" : "off");
 	set(o, "pass-discard-other", random_chance(&p->seed, 50) ? "on" : "off");

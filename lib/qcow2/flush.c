@@ -10,7 +10,8 @@
  *
  *   barrier:  write dirty refcount slices; if the refcount table changed: sync, write it; sync
  *   flush:    barrier; write dirty L2 slices and L1 sectors; sync; apply the releases
- *   evict:    a refcount slice: write it. An L2 slice: barrier, then write all dirty L2 slices
+ *   evict:    a refcount slice: write it. An L2 slice: barrier, then write all dirty L2 slices (with
+ *             metadata-writeback=single: that one)
  *   switch:   barrier; header field; sync
  *
  * New L2 tables and refcount blocks were written whole when they got their clusters, so the sync of
@@ -80,6 +81,7 @@ static void start(struct qcow2 *q, enum step last)
 	struct flush *f = &q->flush;
 
 	f->last = last;
+	f->only = NULL;
 	f->step = REFCOUNTS;
 	/* What is in the caches is what the disk has: there is nothing to order. */
 	if (last == FINAL && !cache_any_dirty(q->l2_cache) && !q->l1_any_dirty)
@@ -140,7 +142,10 @@ static int next_op(struct qcow2 *q, struct op *op, struct qimg_error *e)
 	case FINAL:
 		return sync_of(q->file, op);
 	case L2:
-		ret = writeback_slices(&f->piece, q->l2_cache, e);
+		if (f->only && !f->piece.list)
+			ret = writeback_only(&f->piece, f->only, e);
+		if (ret == 0)
+			ret = writeback_slices(&f->piece, q->l2_cache, e);
 		break;
 	case L1:
 		if (q->l1_any_dirty)
@@ -303,7 +308,7 @@ int flush_relieve(struct qcow2 *q, struct wait *w, struct qimg_error *e)
 	/* Blocking, nothing would be gained by writing before room is needed. */
 	if (ret || !w || f->under_way)
 		return ret;
-	if (f->step == IDLE && cache_mostly_dirty(q->l2_cache))
+	if (f->step == IDLE && !q->writeback_single && cache_mostly_dirty(q->l2_cache))
 		start(q, L2);
 	return carry_on(q, false, w, e);
 }
@@ -345,8 +350,10 @@ int flush_clean_l2(void *owner, struct slice *victim, struct wait *w, struct qim
 	int ret = 0;
 
 	while (victim->dirty && !ret) {
-		if (q->flush.step == IDLE)
+		if (q->flush.step == IDLE) {
 			start(q, L2);
+			q->flush.only = q->writeback_single ? victim : NULL;
+		}
 		ret = carry_on(q, false, w, e);
 	}
 	return ret;

@@ -33,6 +33,7 @@ static const char *const known[] = {
 	"data-file.",
 	"metadata-cache",
 	"metadata-depth",
+	"metadata-writeback",
 	"l2-cache-file",
 	"l2-cache-file-size",
 	"l2-cache-file-direct",
@@ -68,11 +69,13 @@ void option_cache_need(const struct qcow2 *q, struct qimg_cache_sizes *s)
 
 static int read_caches(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
 {
+	static const char *const writebacks[] = { "shared", "single", NULL };
 	static const char *const of_memory[] = { "l2-cache-size", "cache-size", "l2-cache-file", NULL };
 	const char *rule = qimg_opts_get(opts, "cache-rule");
 	bool old = rule && !strcmp(rule, "2015"), on = true;
 	uint64_t interval = old ? 0 : DEFAULT_CLEAN_INTERVAL, depth = 0;
 	struct qimg_cache_sizes s;
+	unsigned writeback = 0;
 
 	option_cache_need(q, &s);
 	if (cachesize_read(&s, opts, e) < 0)
@@ -84,11 +87,13 @@ static int read_caches(struct qcow2 *q, const struct qimg_opts *opts, struct qim
 			      qimg_opts_get(opts, "cache-size");
 	if (opts_number(opts, "cache-clean-interval", 0, UINT32_MAX, &interval, e) < 0 ||
 	    opts_number(opts, "metadata-depth", 1, MAX_METADATA_DEPTH, &depth, e) < 0 ||
+	    opts_choice(opts, "metadata-writeback", writebacks, &writeback, e) < 0 ||
 	    opts_bool(opts, "metadata-cache", &on, e) < 0)
 		return -1;
 	q->clean_interval = (uint32_t)interval;
 	q->metadata_depth = (unsigned)depth;
 	q->no_cache = !on;
+	q->writeback_single = writeback;
 	for (unsigned i = 0; q->no_cache && of_memory[i]; i++)
 		if (qimg_opts_get(opts, of_memory[i]))
 			return contradict(opts, "metadata-cache", of_memory[i], e);

@@ -18,6 +18,7 @@
 struct cache;
 struct release;
 struct second;
+struct slice;
 struct snapshot;
 
 /* Clusters that lose a reference: see alloc.h. */
@@ -30,6 +31,7 @@ struct release_list {
 /* What is on its way to the disk: flush.c. */
 struct flush {
 	unsigned step, last;		/* where the run is, and where it ends */
+	struct slice *only;		/* of the L2 cache it writes this one; NULL: all that are dirty */
 	struct wait *under_way;		/* a write or sync of it was left to a caller by this */
 	int code;			/* of that, once it has ended: an errno value */
 	struct writeback piece;
@@ -94,6 +96,7 @@ struct qcow2 {
 	bool cache_size_given;		/* the first was asked for: not a part of what chains share */
 	uint32_t clean_interval;	/* seconds, 0: off */
 	bool no_cache;			/* metadata-cache=off: each lookup reads its slice */
+	bool writeback_single;		/* metadata-writeback: a slice that has to go is written alone */
 	unsigned metadata_depth;	/* loads in flight at most, 0: no limit was given */
 	char *l2_file;			/* second level of the L2 cache: where, or NULL */
 	uint64_t l2_file_size;		/* at least one entry, at most what the image needs */

@@ -24,6 +24,16 @@ static int need_buffer(struct writeback *wb, size_t size, struct qimg_error *e)
 	return wb->buf ? 0 : -1;
 }
 
+int writeback_only(struct writeback *wb, struct slice *s, struct qimg_error *e)
+{
+	wb->list = mem_array(1, sizeof(*wb->list), e);
+	if (!wb->list)
+		return -1;
+	wb->list[0] = s;
+	wb->count = 1;
+	return 0;
+}
+
 int writeback_slices(struct writeback *wb, struct cache *c, struct qimg_error *e)
 {
 	uint32_t size = cache_slice_size(c), most = (uint32_t)max_u64(PIECE / size, 1);

@@ -33,6 +33,8 @@ struct whole_table {
 	uint8_t *dirty;			/* a byte for each sector */
 };
 
+/* Of a cache only this slice is to be written; it is dirty, and nothing is listed yet. */
+int writeback_only(struct writeback *wb, struct slice *s, struct qimg_error *e);
 /*
  * The next piece: 1, 0 when nothing (that was dirty at the first call) is left, -1 on failure. Each piece
  * is followed by a call of _done with what became of its write, 0 or an errno value.
