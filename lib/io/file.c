@@ -378,8 +378,11 @@ int file_sync(struct file *f, struct qimg_error *e)
 	if (f->sync_error)
 		return error_errno(e, f->sync_error, "Could not bring '%s' to stable storage before",
 				   f->path);
-	if (f->flags & FILE_NO_SYNC)
+	if (f->flags & FILE_NO_SYNC) {
+		if (f->meter && !f->shadow)
+			ioq_meter_charge(f->meter, f, FILE_OP_SYNC, 0, 0);
 		return 0;
+	}
 	code = file_hook_call(f, FILE_OP_SYNC, 0, NULL, 0);
 	while (!code && fdatasync(f->fd)) {
 		if (errno != EINTR)

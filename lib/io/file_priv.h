@@ -25,6 +25,7 @@ struct file {
 	char *path;			/* for messages */
 	unsigned flags;			/* FILE_* */
 	bool device;
+	bool unnamed;			/* opened by unnamed.c */
 	uint64_t size;
 	struct file_id id;
 	unsigned missing;		/* MISSING_* */

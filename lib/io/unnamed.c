@@ -101,17 +101,22 @@ int unnamed_open(struct file **f, const char *path, unsigned flags, struct qimg_
 {
 	bool exists;
 	struct stat st;
+	int ret;
 
 	flags |= FILE_WRITE | FILE_NO_SYNC;
 	exists = !stat(path, &st);
 	if (!exists && errno != ENOENT)
 		return error_errno(e, errno, "Could not open '%s'", path);
-	if (exists && S_ISBLK(st.st_mode))
-		return open_device(f, path, (struct file_id){ 0, st.st_rdev }, flags, e);
-	if (exists && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+	if (exists && !S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return error_set(e, EINVAL, "Could not open '%s': it is neither a file nor a folder nor a "
 				 "block device", path);
-	return make(f, path, exists && S_ISDIR(st.st_mode), flags, e);
+	if (exists && S_ISBLK(st.st_mode))
+		ret = open_device(f, path, (struct file_id){ 0, st.st_rdev }, flags, e);
+	else
+		ret = make(f, path, exists && S_ISDIR(st.st_mode), flags, e);
+	if (ret == 0)
+		(*f)->unnamed = true;
+	return ret;
 }
 
 uint32_t unnamed_unit(const struct file *f)

@@ -9,6 +9,7 @@
 #include "io/file.h"
 #include "io/ioq.h"
 #include "io/loop.h"
+#include "io/unnamed.h"
 #include "scratch.h"
 #include "tap.h"
 
@@ -148,6 +149,7 @@ static void many_at_once(void)
 		ioq_submit(q, &r[i]);
 	}
 	is_u64(ioq_model_now(q), before, "the clock stands while nothing is reaped");
+	ok(!ioq_poll(q), "who asks may have more to start");
 	ok(ioq_poll(q) == &r[8], "what is done first comes first");
 	ok(ioq_model_now(q) > before && ioq_model_now(q) < before + one, "and takes its time");
 	while ((back = ioq_reap(q)))
@@ -180,13 +182,26 @@ static void without_the_queue(void)
 	before = ioq_model_now(q);
 	ioq_submit(q, &r);
 	ok(!file_read(f, 2 << 20, buf, 65536, &e) && ioq_reap(q) == &r &&
+		   ioq_model_now(q) - before == table + data,
+	   "it starts when the owner has the data");
+	r.flags = IOQ_METADATA;
+	r.len = 65536;
+	before = ioq_model_now(q);
+	ioq_submit(q, &r);
+	ok(!file_read(f, 2 << 20, buf, 65536, &e) && ioq_reap(q) == &r &&
 		   ioq_model_now(q) - before == table,
-	   "what is in flight meanwhile is done meanwhile");
+	   "what the device has meanwhile is done meanwhile");
 	before = ioq_model_now(q);
 	ok(!file_write(f, 1 << 20, buf, 65536, &e) && ioq_model_now(q) - before == table,
 	   "so does one that is written");
 	before = ioq_model_now(q);
 	ok(!file_sync(f, &e) && ioq_model_now(q) - before == 1000000, "and a sync");
+	ok(!file_open(&g, "file", FILE_NO_SYNC, &e), "a file that is not synced");
+	r = (struct ioq_req){ .op = IOQ_SYNC, .file = g };
+	before = ioq_model_now(q);
+	ok(!ioq_run(q, &r, &e) && !file_sync(g, &e) && ioq_model_now(q) - before == 2000000,
+	   "takes the time of the model");
+	file_close(g);
 	before = ioq_model_now(q);
 	ok(!file_open(&g, "file", 0, &e) && !file_read(g, 0, buf, 4096, &e) &&
 		   ioq_model_now(q) == before,
@@ -198,6 +213,32 @@ static void without_the_queue(void)
 	   "the queue that has had it last counts");
 	ioq_free(other);
 	ok(!file_read(f, 0, buf, 65536, &e) && ioq_model_now(q) == before, "when that is gone, none");
+	ioq_free(q);
+}
+
+/* The second level of a cache. */
+static void files_without_a_name(void)
+{
+	uint64_t slow, fast, memory;
+	struct file *g = NULL;
+	struct ioq *q = NULL;
+	struct ioq_req r;
+
+	ioq_new(&q, "model=hdd-2016", 4, &e);
+	slow = take(q, IOQ_READ, GIB, 65536, IOQ_METADATA);
+	r = (struct ioq_req){ .op = IOQ_READ, .buf = buf, .len = 65536, .flags = IOQ_METADATA };
+	for (unsigned i = 0; i < 2; i++) {
+		ok(!unnamed_open(&g, ".", i ? 0 : FILE_DIRECT, &e), "a file without a name");
+		r.file = g;
+		memory = ioq_model_now(q);
+		ok(!ioq_run(q, &r, &e), "is read");
+		memory = ioq_model_now(q) - memory;
+		if (!i)
+			fast = memory;
+		file_close(g);
+	}
+	ok(fast < slow / 20, "it is on another device: %" PRIu64 " us, not %" PRIu64, fast / 1000, slow / 1000);
+	ok(memory < fast / 5, "or, not to pass by the page cache, in memory: %" PRIu64 " us", memory / 1000);
 	ioq_free(q);
 }
 
@@ -243,6 +284,7 @@ int main(void)
 	misses_2019();
 	many_at_once();
 	without_the_queue();
+	files_without_a_name();
 	real();
 	file_close(f);
 	return done_testing();
