@@ -518,6 +518,49 @@ bool qimg_cached(struct qimg_image *img, enum qimg_file which, uint64_t *bytes);
 char *qimg_scratch_new(const char *folder, const char *suffix, struct qimg_error *e);
 void qimg_scratch_remove(const char *name);	/* errors are ignored */
 
+/* ---- how large an L2 cache has to be ----------------------------------------------------------- */
+
+/*
+ * How often L2 caches of each size would have had what the requests of a workload need: worked out without
+ * an image and without I/O, from the numbers of the image and the requests alone. A request needs each slice
+ * (entry of the cache) that its range touches once. That is what an image answers for reads one after the
+ * other when all of its L2 tables exist; where some do not, less is looked up.
+ *
+ * A cache that drops what was not used for longest has all that was used again within as many different
+ * slices as it has room for: that gives all sizes at once. The caches here use a clock instead, which comes
+ * near to that but not always; caches of up to 64 sizes are followed to the letter in the same pass,
+ * and then, in further passes, those around the sizes that qimg_reuse_need answers for 900, 950, 990 and
+ * 1000. Between sizes that were followed the difference is interpolated.
+ */
+struct qimg_reuse;
+
+struct qimg_reuse_info {
+	uint64_t requests;			/* after the warm-up, as all that follows */
+	uint64_t lookups;			/* of slices */
+	uint64_t cold;				/* of these the first of a slice: no cache has it then */
+	uint64_t touched;			/* different slices, of the warm-up, too: more room is no use */
+	uint64_t slices;			/* that the disk has */
+	uint64_t slice_size, slice_cover;	/* of one: in the cache, and of the disk */
+};
+
+/*
+ * s is as qimg_cache_sizes leaves it; of its results l2_entry_size alone is used. Of w the image, depth,
+ * run_ns, warm_ns and what concerns writes are not. count must not be 0.
+ */
+int qimg_reuse_new(struct qimg_reuse **r, const struct qimg_cache_sizes *s,
+		   const struct qimg_workload *w, struct qimg_error *e);
+void qimg_reuse_free(struct qimg_reuse *r);	/* NULL is allowed */
+const struct qimg_reuse_info *qimg_reuse_info(const struct qimg_reuse *r);
+/* Lookups that are hits with room for so many slices. *exact (or NULL): that size was followed. */
+uint64_t qimg_reuse_hits(const struct qimg_reuse *r, uint64_t slices, bool *exact);
+/* The same for a cache that drops what was not used for longest; always exact. */
+uint64_t qimg_reuse_lru_hits(const struct qimg_reuse *r, uint64_t slices);
+/*
+ * The smallest number of slices, of those followed, with so many of a thousand of the hits that are possible
+ * (lookups - cold), at least 2.
+ */
+uint64_t qimg_reuse_need(const struct qimg_reuse *r, unsigned per_mille);
+
 #ifdef __cplusplus
 }
 #endif
