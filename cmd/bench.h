@@ -36,8 +36,9 @@ struct bench_case {
 	uint64_t l2_cache_size, l2_cache_entry_size, refcount_cache_size;
 	unsigned metadata_depth;	/* 0: not given */
 	const char *more;		/* further open options "a=b,c=d", or NULL */
-	struct qimg_workload work;	/* without image and progress */
+	struct qimg_workload work;	/* without image, progress, warmed, trace */
 	bool fill;			/* the whole disk is written first */
+	const char *trace;		/* a file for the requests of the first run, or NULL */
 	unsigned runs;			/* at least 1; the row is that of the median */
 };
 

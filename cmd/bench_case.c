@@ -332,7 +332,23 @@ struct seen {
 	struct bench_row *row;
 	struct qimg_image *img;
 	struct bench_cache *then;	/* the counters when the warm-up had ended */
+	FILE *trace;
 };
+
+static void warmed(void *ctx)
+{
+	struct seen *s = ctx;
+
+	read_counters(s->img, s->then);
+}
+
+static void trace(void *ctx, uint64_t off, uint64_t len, bool write)
+{
+	struct seen *s = ctx;
+
+	(void)write;
+	fprintf(s->trace, "%" PRIu64 " %" PRIu64 "\n", off, len);
+}
 
 static int run_open(const struct bench_case *c, struct seen *s)
 {
@@ -353,9 +369,11 @@ static int run_open(const struct bench_case *c, struct seen *s)
 	/* What is written has a place afterwards. */
 	if (w.write_percent)
 		row->unallocated = unallocated(c, s->img);
-	read_counters(s->img, s->then);
 	w.image = s->img;
 	w.progress = &p;
+	w.warmed = warmed;
+	w.trace = s->trace ? trace : NULL;
+	w.ctx = s;
 	if (qimg_workload_run(&w, &row->result, &e)) {
 		ui_error("%s", e.msg);
 		return -1;
@@ -374,15 +392,32 @@ static int run_open(const struct bench_case *c, struct seen *s)
 	return 0;
 }
 
-static int run_once(const struct bench_case *c, const char *name, struct bench_row *row)
+/* The file to trace to: made when the image is open, so that it is known not to be that. */
+static int open_trace(const char *path, struct seen *s)
+{
+	if (qimg_same_file(s->img, path) == 1) {
+		ui_error("'%s' is the image that is measured, and would be overwritten by --trace", path);
+		return -1;
+	}
+	s->trace = ui_output(path);
+	return s->trace ? 0 : -1;
+}
+
+static int run_once(const struct bench_case *c, const char *name, const char *trace_to, struct bench_row *row)
 {
 	struct seen s = { .row = row };
-	int ret;
+	int ret = 0;
 
 	*row = (struct bench_row){ .c = *c };
 	if (open_it(c, name, false, &s.img))
 		return -1;
-	ret = close_it(s.img, run_open(c, &s));
+	if (trace_to)
+		ret = open_trace(trace_to, &s);
+	if (!ret)
+		ret = run_open(c, &s);
+	if (s.trace && ui_output_end(s.trace, trace_to))
+		ret = -1;
+	ret = close_it(s.img, ret);
 	free(s.then);
 	return ret;
 }
@@ -422,7 +457,7 @@ int bench_measure(const struct bench_case *c, struct bench_row *row)
 		if (!ret && c->fill && (!i || anew))
 			ret = fill(c, c->file ? c->file : scratch);
 		if (!ret)
-			ret = run_once(c, c->file ? c->file : scratch, &runs[i]);
+			ret = run_once(c, c->file ? c->file : scratch, i ? NULL : c->trace, &runs[i]);
 	}
 	ui_status_end();
 	if (!ret)

@@ -84,6 +84,8 @@ static void add_what(struct fields *all, const struct bench_row *row)
 	add_count(all, "depth", c->work.depth);
 	add_count(all, "request-size", c->work.size);
 	add_maybe(all, "seed", c->work.seed, c->work.order != QIMG_IN_STEPS);
+	add_real(all, "zipf", c->work.theta, 4, c->work.order == QIMG_ZIPF);
+	add_yes(all, "fill", c->fill);
 }
 
 static void add_seen(struct fields *all, const struct bench_row *row)
@@ -93,6 +95,8 @@ static void add_seen(struct fields *all, const struct bench_row *row)
 	double published = row->c.published;
 
 	add_count(all, "ops", r->requests);
+	add_count(all, "writes", r->writes);
+	add_count(all, "warmup-ops", r->warm_requests);
 	add_real(all, "seconds", (double)r->ns / 1e9, 6, true);
 	add_real(all, "iops", row->iops, 1, true);
 	add_count(all, "runs", row->c.runs);
@@ -115,6 +119,7 @@ static void add_seen(struct fields *all, const struct bench_row *row)
 		  row->cache_file_cached != BENCH_UNKNOWN);
 	add_count(all, "unallocated-percent", row->unallocated);
 	add_yes(all, "page-cache", row->page_cache);
+	add_yes(all, "virtual-time", r->virtual_time);
 }
 
 /* ---- JSON ---- */

@@ -201,7 +201,7 @@ static void fill_cell(const struct bench_row *row, unsigned field, char *cell)
 static int width(const struct bench_row *rows, unsigned n, unsigned field)
 {
 	size_t most = strlen(heads[field]);
-	bool same = true, wanted = field >= VARIED;
+	bool same = true, spread = false;
 	char first[CELL], cell[CELL];
 
 	for (unsigned i = 0; i < n; i++) {
@@ -210,12 +210,9 @@ static int width(const struct bench_row *rows, unsigned n, unsigned field)
 			memcpy(first, cell, CELL);
 		same = same && !strcmp(first, cell);
 		most = strlen(cell) > most ? strlen(cell) : most;
-		if (field == SPREAD && rows[i].c.runs > 1)
-			same = false;
+		spread = spread || rows[i].c.runs > 1;
 	}
-	if (field == SPREAD)
-		wanted = !same;
-	return wanted || !same ? (int)most : 0;
+	return (field == SPREAD ? spread : field >= VARIED || !same) ? (int)most : 0;
 }
 
 static void print_table(const struct bench_row *rows, unsigned n)

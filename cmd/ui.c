@@ -140,6 +140,27 @@ FILE *ui_descriptor(int fd)
 	return fd == STDOUT_FILENO ? stdout : fdopen(fd, "w");
 }
 
+FILE *ui_output(const char *path)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f)
+		ui_error("Could not write to '%s': %s", path, strerror(errno));
+	return f;
+}
+
+int ui_output_end(FILE *f, const char *path)
+{
+	int code = ferror(f) ? EIO : 0;
+
+	errno = 0;
+	if (fclose(f))
+		code = errno ? errno : EIO;
+	if (code)
+		ui_error("Could not write to '%s': %s", path, strerror(code));
+	return code ? -1 : 0;
+}
+
 static void catch_signal(int sig)
 {
 	caught_signal = sig;

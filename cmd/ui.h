@@ -31,6 +31,11 @@ const char *ui_program(void);	/* the name the program was started under, without
 /* A descriptor that was handed over open, to print to. NULL: it is not open for writing. */
 FILE *ui_descriptor(int fd);
 
+/* A file to print to, replaced if it is there. NULL after a message. */
+FILE *ui_output(const char *path);
+/* Ends it. 0, or -1 after a message when something printed did not arrive. */
+int ui_output_end(FILE *f, const char *path);
+
 /* "PROGRAM: MESSAGE" on stderr, after what was printed on stdout before. */
 void ui_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void ui_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
