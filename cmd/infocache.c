@@ -72,6 +72,8 @@ static void print_l2(const struct qimg_value *v)
 		       size / entry, entry);
 	else
 		puts("L2 cache: off");
+	if (number(v, "l2-cache-compact-size"))
+		print_size("compact tables, at most", number(v, "l2-cache-compact-size"));
 	print_cover("L2 cache", number(v, "l2-cache-cover"), number(v, "virtual-size"), "disk");
 	if (qimg_value_get(v, "l2-cache-file"))
 		printf("second level: %s in '%s'%s\n",

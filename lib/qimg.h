@@ -278,6 +278,7 @@ struct qimg_cache_stats {
 	uint64_t expired;		/* pieces dropped by cache-clean-interval */
 	uint64_t writebacks;
 	uint64_t second_hits;		/* loads that the second level had (l2-cache-file) */
+	uint64_t compact_hits;		/* misses without a load: memory had a compact form (l2-cache-compact) */
 	uint64_t ram_bytes;		/* in memory now, pieces on their way included */
 	uint64_t file_bytes;		/* in the second level now */
 };

@@ -14,14 +14,14 @@ mapped() { # SIZE [OPTIONS]
 
 # loads PROGRAM OPTIONS OFFSET...: the sizes of the reads of metadata while the
 # clusters at OFFSET... are read, a byte each, one after the other (of data a
-# byte is read, of tables 512 or more)
+# byte is read, of tables 512 or more). What leaves the cache is not kept.
 loads() {
 	local program=$1 options=$2 offset words=()
 	shift 2
 	for offset; do words+=(-c "read $offset 1"); done
 	case $program in
 	qio) strace -f -o log -e trace=pread64,preadv "$QIO" -r --image-opts "${words[@]}" \
-		"driver=qcow2,file.filename=image$options" >out 2>&1 ;;
+		"driver=qcow2,l2-cache-compact=off,file.filename=image$options" >out 2>&1 ;;
 	qemu) strace -f -o log -e trace=pread64,preadv qemu-io -r --image-opts "${words[@]}" \
 		"driver=qcow2,file.filename=image$options" >out 2>&1 ;;
 	esac || fail "$program $options: $(cat out)" || return

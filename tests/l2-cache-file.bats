@@ -31,7 +31,7 @@ read_tables() {
 }
 
 @test "tables that leave the memory come from there when they are needed again" {
-	read_tables cache-clean-interval=0
+	read_tables l2-cache-compact=off
 	equal "$(value loads) $(value second) $(value file)" '64 0 0'
 	mkdir fast
 	read_tables l2-cache-file=fast/cache,l2-cache-file-direct=off

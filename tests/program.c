@@ -80,6 +80,8 @@ static struct qimg_opts *choose_options(struct program *p)
 	}
 	if (random_chance(&p->seed, 25))
 		set(o, "metadata-writeback", "single");
+	if (!qimg_opts_get(o, "metadata-cache"))
+		set(o, "l2-cache-compact", random_chance(&p->seed, 50) ? "on" : "off");
 	set(o, "cow-zero-range", cow[random_below(&p->seed, 3)]);
 	set(o, "detect-zeroes", random_chance(&p->seed, 30) ? "on" : "off");
 	set(o, "pass-discard-other", random_chance(&p->seed, 50) ? "on" : "off");

@@ -446,10 +446,10 @@ static bool do_counters(int argc, char **argv)
 				continue;
 			printf("%s %s lookups=%" PRIu64 " hits=%" PRIu64 " misses=%" PRIu64
 			       " loads=%" PRIu64 " evictions=%" PRIu64 " expired=%" PRIu64
-			       " writebacks=%" PRIu64 " second=%" PRIu64 " ram=%" PRIu64 " file=%" PRIu64
-			       "\n", qimg_name(i), names[c], s.lookups, s.hits, s.misses, s.loads,
-			       s.evictions, s.expired, s.writebacks, s.second_hits, s.ram_bytes,
-			       s.file_bytes);
+			       " writebacks=%" PRIu64 " second=%" PRIu64 " compact=%" PRIu64
+			       " ram=%" PRIu64 " file=%" PRIu64 "\n", qimg_name(i), names[c],
+			       s.lookups, s.hits, s.misses, s.loads, s.evictions, s.expired,
+			       s.writebacks, s.second_hits, s.compact_hits, s.ram_bytes, s.file_bytes);
 		}
 	}
 	return true;

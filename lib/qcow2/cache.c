@@ -69,6 +69,7 @@ void cache_close(struct cache *c)
 	while (c->loads)
 		cache_forget_load(c, c->loads);
 	allowance_leave(&c->share);
+	compact_close(c->compact);
 	frames_close(c->frames);
 	free(c->slot);
 	free(c->bucket);
@@ -93,6 +94,11 @@ void cache_set_depth(struct cache *c, uint32_t depth)
 void cache_set_off(struct cache *c)
 {
 	c->off = true;
+}
+
+int cache_keep_compact(struct cache *c, unsigned lanes, uint64_t budget, struct qimg_error *e)
+{
+	return compact_open(&c->compact, c->slice_size, lanes, budget, e);
 }
 
 bool cache_any_dirty(const struct cache *c)
@@ -176,7 +182,11 @@ void cache_drop(struct cache *c, struct slice *s, bool give_back)
 
 void cache_store(struct cache *c, const struct slice *s)
 {
-	if (c->second && !c->off)
+	if (c->off)
+		return;
+	if (c->compact)
+		compact_add(c->compact, s->off, s->data);
+	if (c->second)
 		second_add(c->second, s->off, s->data);
 }
 
@@ -419,10 +429,39 @@ fail:
 	return -1;
 }
 
+/* Makes the slice at off from its compact form. */
+static int make_again(struct cache *c, uint64_t off, struct slice **out, struct wait *w,
+		      struct qimg_error *e)
+{
+	struct frame frame;
+	struct slice *s;
+	int ret;
+
+	if (frames_get(c->frames, &frame, e) < 0)
+		return -1;
+	compact_get(c->compact, off, frame.data);
+	ret = take_slot(c, &s, w, e);
+	if (ret < 0 && e->code == EBUSY && w) {
+		w->op = WAIT_TURN;
+		ret = MAP_WAIT;
+	}
+	if (ret) {
+		frames_put(c->frames, &frame, false);
+		return ret;
+	}
+	c->stats.misses++;
+	c->stats.compact_hits++;
+	insert(c, s, off, &frame);
+	s->pins = 1;
+	*out = s;
+	return 0;
+}
+
 int cache_get(struct cache *c, uint64_t off, struct slice **out, struct wait *w, struct qimg_error *e)
 {
 	struct slice *s = lookup(c, off);
 	struct load *l;
+	bool kept;
 
 	if (s) {
 		s->pins++;
@@ -434,14 +473,15 @@ int cache_get(struct cache *c, uint64_t off, struct slice **out, struct wait *w,
 		return 0;
 	}
 	l = c->loads ? find_load(c, off) : NULL;
-	if (w && c->depth != 1)
+	kept = c->compact && compact_has(c->compact, off);
+	if (w && c->depth != 1 && !kept)
 		return l ? finish_load(c, l, out, w, e) : start_load(c, off, w, e);
 	/* What is read here may be changed before a load in flight arrives: that one is useless. */
 	if (l && l->state == LOAD_RUNNING)
 		l->stale = true;
 	else if (l)
 		cache_forget_load(c, l);
-	return load_now(c, off, out, e);
+	return kept ? make_again(c, off, out, w, e) : load_now(c, off, out, e);
 }
 
 void cache_put(struct cache *c, struct slice *s)
@@ -457,6 +497,8 @@ void cache_dirty(struct cache *c, struct slice *s)
 		return;
 	s->dirty = true;
 	c->dirty++;
+	if (c->compact)
+		compact_kill(c->compact, s->off);
 	if (c->second)
 		second_kill(c->second, s->off);
 }
@@ -468,6 +510,8 @@ void cache_forget(struct cache *c, uint64_t off, uint64_t len)
 	for (uint64_t o = off; o < off + len; o += c->slice_size) {
 		struct slice *s = lookup(c, o);
 
+		if (c->compact)
+			compact_kill(c->compact, o);
 		if (c->second)
 			second_kill(c->second, o);
 		if (s)

@@ -45,9 +45,10 @@ struct slice {
 struct cache_stats {
 	uint64_t hits, misses, loads, evictions, writes;
 	uint64_t cleaned;	/* left memory since nobody had touched them for long */
-	uint64_t bytes;		/* in memory: slices, those on their way, what the second level needs */
+	uint64_t bytes;		/* in memory: slices, those on their way, compact ones, the second level's */
 	uint64_t second_hits;	/* loads that were answered by the second level */
 	uint64_t second_bytes;	/* of slices in its file */
+	uint64_t compact_hits;	/* misses that needed no load (compact.h) */
 };
 
 /*
@@ -72,6 +73,8 @@ void cache_share(struct cache *c, struct qimg_image *img);
 void cache_set_second(struct cache *c, struct second *s);
 void cache_set_depth(struct cache *c, uint32_t depth);
 void cache_set_off(struct cache *c);
+/* As well: keeps what leaves it in compact form, in so many bytes more at most. lanes: as compact_open. */
+int cache_keep_compact(struct cache *c, unsigned lanes, uint64_t budget, struct qimg_error *e);
 /*
  * Gives back the memory of slices that were not touched for `interval`, looking at them when so long has
  * passed since the last time. Times in ms; returns when it wants to be called next.

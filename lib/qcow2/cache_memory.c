@@ -14,6 +14,8 @@ const struct cache_stats *cache_stats(struct cache *c)
 	if (c->second)
 		second_get_stats(c->second, &second);
 	c->stats.bytes = frames_bytes(c->frames) + second.ram_bytes;
+	if (c->compact)
+		c->stats.bytes += compact_bytes(c->compact);
 	c->stats.second_hits = second.hits;
 	c->stats.second_bytes = second.file_bytes;
 	return &c->stats;
@@ -114,6 +116,8 @@ uint64_t cache_clean(struct cache *c, uint64_t now, uint64_t interval)
 		if (l->state != LOAD_RUNNING)
 			cache_forget_load(c, l);
 	}
+	if (c->clean_at && c->compact)
+		compact_clean(c->compact);
 	frames_trim(c->frames);
 	c->cleaned = ++c->now;
 	c->clean_at = now + interval;

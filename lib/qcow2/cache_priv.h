@@ -5,6 +5,7 @@
 
 #include "image/allowance.h"
 #include "qcow2/cache.h"
+#include "qcow2/compact.h"
 #include "qcow2/second.h"
 
 #define NONE UINT32_MAX
@@ -39,7 +40,8 @@ struct cache {
 	uint32_t load_count, running;	/* all, and those in flight */
 	uint32_t depth;			/* of these at most; 0: no limit was given */
 	bool off;			/* keeps nothing */
-	struct second *second;
+	struct compact *compact;	/* or NULL */
+	struct second *second;		/* or NULL */
 	struct allowance_user share;
 	/* Time is a count that goes on with each round of allowance.c and with each cleaning. */
 	uint32_t now, aged, cleaned;	/* now, and when these were last */
@@ -62,7 +64,7 @@ static inline bool cache_is_old(const struct cache *c, const struct slice *s)
 struct slice *cache_choose_victim(struct cache *c);
 /* Takes a slice, and its slot, out of use. */
 void cache_drop(struct cache *c, struct slice *s, bool give_back);
-/* Into the second level, if there is one. */
+/* Keeps it in compact form, in the second level, or not at all. */
 void cache_store(struct cache *c, const struct slice *s);
 void cache_forget_load(struct cache *c, struct load *l);
 

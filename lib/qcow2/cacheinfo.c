@@ -78,6 +78,7 @@ bool qcow2_cache_stats(struct qimg_image *img, enum qimg_cache which, struct qim
 		.expired = from->cleaned,
 		.writebacks = from->writes,
 		.second_hits = from->second_hits,
+		.compact_hits = from->compact_hits,
 		.ram_bytes = from->bytes,
 		.file_bytes = from->second_bytes,
 	};
@@ -110,6 +111,7 @@ static int add_counters(struct qimg_image *img, enum qimg_cache which, const cha
 	    value_set_int(v, "expired", (int64_t)s.expired, e) < 0 ||
 	    value_set_int(v, "writebacks", (int64_t)s.writebacks, e) < 0 ||
 	    value_set_int(v, "second-hits", (int64_t)s.second_hits, e) < 0 ||
+	    value_set_int(v, "compact-hits", (int64_t)s.compact_hits, e) < 0 ||
 	    value_set_int(v, "ram-bytes", (int64_t)s.ram_bytes, e) < 0 ||
 	    value_set_int(v, "file-bytes", (int64_t)s.file_bytes, e) < 0) {
 		qimg_value_free(v);
@@ -136,6 +138,7 @@ int qcow2_cache_info(struct qimg_image *img, struct qimg_value *info, struct qim
 		{ "l2-cache-full", s.l2_full },
 		{ "l2-cache-size", l2 },
 		{ "l2-cache-entry-size", q->l2_entry_size },
+		{ "l2-cache-compact-size", q->compact_size },
 		{ "l2-cache-cover", cachesize_l2_cover(&s, l2) },
 		{ "refcount-bits", q->refcount_bits },
 		{ "refcount-cache-full", cachesize_refcount_need(&s, file_size(q->file)) },

@@ -19,6 +19,10 @@
 
 #define DEFAULT_CLEAN_INTERVAL 600	/* seconds */
 #define MAX_METADATA_DEPTH 65536
+/* Bytes for slices in compact form: this part of the cache, within these limits. */
+#define COMPACT_PART 8
+#define LEAST_COMPACT (16 * KIB)
+#define MOST_COMPACT (256 * KIB)	/* of a cache that shares what its chain has */
 
 /* Beside cachesize_keys. data-file.* are open.c's. */
 static const char *const known[] = {
@@ -37,6 +41,7 @@ static const char *const known[] = {
 	"l2-cache-file",
 	"l2-cache-file-size",
 	"l2-cache-file-direct",
+	"l2-cache-compact",
 	NULL,
 };
 
@@ -133,6 +138,28 @@ static int read_second_level(struct qcow2 *q, const struct qimg_opts *opts, stru
 	return q->l2_file ? 0 : -1;
 }
 
+/*
+ * What leaves the L2 cache stays in compact form, beside it. Not with a second level in a file, which takes
+ * it instead, and not by the rules of 2015, unless that is asked for.
+ */
+static int read_compact(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
+{
+	const char *rule = qimg_opts_get(opts, "cache-rule");
+	bool on = !q->l2_file && !q->no_cache && (!rule || strcmp(rule, "2015"));
+
+	if (opts_bool(opts, "l2-cache-compact", &on, e) < 0)
+		return -1;
+	if (on && q->no_cache)
+		return contradict(opts, "metadata-cache", "l2-cache-compact", e);
+#ifdef QIMG_SECOND_LEVEL
+	on = false;
+#endif
+	if (on)
+		q->compact_size = min_u64(max_u64(q->l2_cache_size / COMPACT_PART, LEAST_COMPACT),
+					  q->cache_size_given ? UINT64_MAX : MOST_COMPACT);
+	return 0;
+}
+
 static int read_discards(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
 {
 	q->discard_passed[0] = q->img->flags & QIMG_OPEN_UNMAP;
@@ -202,6 +229,7 @@ static int check_names(const struct qimg_opts *opts, struct qimg_error *e)
 int option_read(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
 {
 	if (check_names(opts, e) < 0 || read_caches(q, opts, e) < 0 || read_second_level(q, opts, e) < 0 ||
+	    read_compact(q, opts, e) < 0 ||
 	    read_discards(q, opts, e) < 0 || check_overlap_options(opts, e) < 0)
 		return -1;
 	q->lazy_refcounts = q->h.compatible & COMPAT_LAZY_REFCOUNTS;

@@ -98,6 +98,7 @@ struct qcow2 {
 	bool no_cache;			/* metadata-cache=off: each lookup reads its slice */
 	bool writeback_single;		/* metadata-writeback: a slice that has to go is written alone */
 	unsigned metadata_depth;	/* loads in flight at most, 0: no limit was given */
+	uint64_t compact_size;		/* what leaves the L2 cache is kept in so many bytes more; 0: is not */
 	char *l2_file;			/* second level of the L2 cache: where, or NULL */
 	uint64_t l2_file_size;		/* at least one entry, at most what the image needs */
 	bool l2_file_direct;

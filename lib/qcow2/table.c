@@ -69,6 +69,9 @@ int table_open(struct qcow2 *q, uint64_t l1_offset, uint32_t l1_size, struct qim
 		goto fail;
 	if (!q->cache_size_given)
 		cache_share(q->l2_cache, q->img);
+	if (q->compact_size &&
+	    cache_keep_compact(q->l2_cache, q->entry_size / sizeof(uint64_t), q->compact_size, e) < 0)
+		goto fail;
 	if (q->no_cache)
 		cache_set_off(q->l2_cache);
 	/* Without a cache nothing would be left of a load for the second look of the same call. */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lib/qcow2/cache with a second level, with loads that are waited for and end in any order, and in the
- * company of other caches of a chain: random operations against a plain array. Reads and writes fail, the
- * second level's file is changed behind its back, clusters get a new meaning while loads of them are
- * under way.
+ * lib/qcow2/cache with a second level, with what leaves it kept in compact form, with loads that are waited
+ * for and end in any order, and in the company of other caches of a chain: random operations against a plain
+ * array. Reads and writes fail, the second level's file is changed behind its back, clusters get a new
+ * meaning while loads of them are under way.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "image/allowance.h"
 #include "image/driver.h"
@@ -146,6 +147,19 @@ static void spoil_some(void)
 		file_truncate(f, rnd(size), &e);
 }
 
+/* Like the entries of clusters that lie one behind the other, with a break somewhere. */
+static void make_runs(uint8_t *table)
+{
+	uint64_t word = rnd(UINT64_MAX), step = rnd(3) * 65536;
+
+	for (unsigned i = 0; i < SLICE / 8; i++) {
+		if (!rnd(SLICE / 8))
+			word = rnd(2) ? 0 : rnd(UINT64_MAX);
+		be64_put(table + i * 8, word);
+		word += step;
+	}
+}
+
 /* false: something was not as it must be. */
 static bool step(bool may_fail)
 {
@@ -186,7 +200,10 @@ static bool step(bool may_fail)
 	n = (uint32_t)(s->off / SLICE);
 	ret = memcmp(s->data, want[n], SLICE);
 	if (!ret && rnd(3) == 0) {
-		want[n][rnd(SLICE)] = (uint8_t)rnd(256);
+		if (rnd(2))
+			make_runs(want[n]);
+		else
+			want[n][rnd(SLICE)] = (uint8_t)rnd(256);
 		memcpy(s->data, want[n], SLICE);
 		cache_dirty(cache, s);
 	}
@@ -194,7 +211,7 @@ static bool step(bool may_fail)
 	return !ret;
 }
 
-static void random_steps(uint32_t slots, uint32_t level_two, uint32_t depth)
+static void random_steps(uint32_t slots, uint32_t level_two, uint32_t depth, uint64_t compact)
 {
 	struct second_options o = { .path = "second", .size = (uint64_t)level_two * SLICE };
 	struct second_stats st = { .hits = 0 };
@@ -202,7 +219,8 @@ static void random_steps(uint32_t slots, uint32_t level_two, uint32_t depth)
 	unsigned bad = 0;
 	char what[100];
 
-	snprintf(what, sizeof(what), "%u slices, %u in a file, depth %u", slots, level_two, depth);
+	snprintf(what, sizeof(what), "%u slices, %u in a file, depth %u, %u bytes compact", slots, level_two,
+		 depth, (unsigned)compact);
 	second = NULL;
 	memset(asked, 0, sizeof(asked));
 	memcpy(want, disk, sizeof(want));
@@ -213,6 +231,8 @@ static void random_steps(uint32_t slots, uint32_t level_two, uint32_t depth)
 	cache_set_depth(cache, depth);
 	if (level_two && second_open(&second, NULL, &o, SLICE, SLICES, &e) == 0)
 		cache_set_second(cache, second);
+	if (compact)
+		ok(!cache_keep_compact(cache, compact & 1 ? 2 : 1, compact, &e), "%s: keeps what leaves it", what);
 	failures = warnings = 0;
 	for (unsigned i = 0; i < 100000; i++)
 		bad += !step(false);
@@ -221,6 +241,9 @@ static void random_steps(uint32_t slots, uint32_t level_two, uint32_t depth)
 		ok(cache_stats(cache)->second_hits > 100 && cache_stats(cache)->second_bytes > 0 &&
 		   cache_stats(cache)->second_bytes <= (uint64_t)level_two * SLICE,
 		   "%s: %u loads came from the file", what, (unsigned)cache_stats(cache)->second_hits);
+	if (compact)
+		ok(cache_stats(cache)->compact_hits > 100, "%s: %u were made again", what,
+		   (unsigned)cache_stats(cache)->compact_hits);
 	fail_read = 50;
 	fail_write = 15;
 	spoil = 2000;
@@ -405,12 +428,16 @@ int main(void)
 		return done_testing();
 	ok(!file_write(image, 0, disk, sizeof(disk), &e), "scratch file is filled");
 	file_set_hook(&hook);
-	random_steps(2, 0, 0);
-	random_steps(2, 1, 0);
-	random_steps(2, 20, 3);
-	random_steps(7, 1, 0);
-	random_steps(7, SLICES, 0);
-	random_steps(20, 30, 2);
+	random_steps(2, 0, 0, 0);
+	random_steps(2, 1, 0, 0);
+	random_steps(2, 20, 3, 0);
+	random_steps(7, 1, 0, 0);
+	random_steps(7, SLICES, 0, 0);
+	random_steps(20, 30, 2, 0);
+	random_steps(2, 0, 0, 1500);
+	random_steps(7, 0, 1, 8192);
+	random_steps(20, 0, 0, 2001);
+	random_steps(7, 30, 3, 1501);
 	if (tap_plain_caches)
 		by_time();
 	off();
