@@ -123,19 +123,21 @@ static int open_options_of(const struct bench_case *c, struct qimg_opts *opts, s
 	return 0;
 }
 
-/* plain: for filling it, without the options that are to be measured. */
-static int open_it(const struct bench_case *c, const char *name, bool plain, struct qimg_image **img)
+enum purpose { TO_MEASURE, TO_FILL, TO_LOOK };
+
+/* The options that are to be measured are used for that alone. */
+static int open_it(const struct bench_case *c, const char *name, enum purpose why, struct qimg_image **img)
 {
 	const char *format = c->file ? c->how.format : c->scratch.format;
-	bool list = c->file && c->how.image_opts;
-	const char *aio = plain && is_model(engine(c)) ? NULL : engine(c);
-	unsigned flags = c->how.flags | (plain || c->work.write_percent ? QIMG_OPEN_WRITE : 0);
+	bool list = c->file && c->how.image_opts, writes = why != TO_LOOK && (why == TO_FILL || c->work.write_percent);
+	const char *aio = why != TO_MEASURE && is_model(engine(c)) ? NULL : engine(c);
+	unsigned flags = c->how.flags | (writes ? QIMG_OPEN_WRITE : 0);
 	struct qimg_error e = { ENOMEM, "Out of memory" };
 	struct qimg_opts *opts = list ? open_options(name, &e) : qimg_opts_new();
 	int ret = -1;
 
 	if (opts && (!aio || !qimg_opts_set(opts, "aio", aio, &e)) &&
-	    (plain || !open_options_of(c, opts, &e)))
+	    (why != TO_MEASURE || !open_options_of(c, opts, &e)))
 		ret = qimg_open(img, list ? NULL : name, format, opts, flags, &e);
 	if (ret)
 		open_failed(name, &e);
@@ -184,7 +186,7 @@ static int fill(const struct bench_case *c, const char *name)
 	struct qimg_error e;
 	int ret = 0;
 
-	if (open_it(c, name, true, &w.image))
+	if (open_it(c, name, TO_FILL, &w.image))
 		return -1;
 	w.count = qimg_size(w.image) / w.size;
 	if (w.count)
@@ -239,48 +241,33 @@ static uint64_t range_end(const struct qimg_workload *w, uint64_t size)
 	return w->offset + (end > w->size ? end : w->size);
 }
 
-static uint64_t host_bytes(struct qimg_image *img)
-{
-	struct qimg_value *info;
-	struct qimg_error e;
-	uint64_t bytes = 0;
-
-	for (; img; img = qimg_backing(img)) {
-		if (qimg_info(img, &info, &e))
-			return UINT64_MAX;
-		bytes += (uint64_t)qimg_value_int(qimg_value_get(info, "actual-size"));
-		qimg_value_free(info);
-	}
-	return bytes;
-}
-
 /*
- * How much of what is read is not there: per cent, of a number of places. Where a file has metadata but no
- * blocks for the data, the disk is not asked either; a model does not know that.
+ * How much of what is read is not there: per cent, of a number of places. A model does not know of holes in
+ * files. Looked for apart from the run, whose caches it would fill.
  */
-static unsigned unallocated(const struct bench_case *c, struct qimg_image *img)
+static int look_for_holes(const struct bench_case *c, const char *name, unsigned *percent)
 {
-	uint64_t end, from = c->work.offset, holes = 0, step, host;
-	struct qimg_extent x;
+	uint64_t end, from = c->work.offset, holes = 0, step;
+	enum qimg_source source = QIMG_SOURCE_DISK;
+	struct qimg_image *img;
 	struct qimg_error e;
-	unsigned percent;
+	int ret = 0;
 
-	if (c->work.write_percent >= 100 || !qimg_size(img) || from >= qimg_size(img))
+	*percent = 0;
+	if (c->work.write_percent >= 100)
 		return 0;
+	if (open_it(c, name, TO_LOOK, &img))
+		return -1;
 	end = range_end(&c->work, qimg_size(img));
-	step = (end - from) / SAMPLES ? (end - from) / SAMPLES : 1;
-	for (unsigned i = 0; i < SAMPLES; i++) {
-		uint64_t at = from + i * step % (end - from);
-
-		if (qimg_map(img, at, 1, &x, &e))
-			return 0;
-		holes += x.kind == QIMG_HOLE || x.kind == QIMG_ZERO;
+	step = end > from ? (end - from) / SAMPLES : 0;
+	for (unsigned i = 0; i < SAMPLES && end > from && !ret; i++) {
+		ret = qimg_source(img, from + i * step, &source, &e);
+		holes += is_model(engine(c)) ? source == QIMG_SOURCE_NONE : source != QIMG_SOURCE_DISK;
 	}
-	percent = (unsigned)(holes * 100 / SAMPLES);
-	host = host_bytes(img);
-	if (!is_model(engine(c)) && percent < 100 && host < qimg_size(img) / 100 * (100 - percent) / 2)
-		percent = 100 - (unsigned)(host * 100 / qimg_size(img));
-	return percent;
+	if (ret)
+		ui_error("%s", e.msg);
+	*percent = (unsigned)(holes * 100 / SAMPLES);
+	return close_it(img, ret);
 }
 
 static void read_cached(struct qimg_image *img, struct bench_row *row)
@@ -366,9 +353,6 @@ static int run_open(const struct bench_case *c, struct seen *s)
 		return -1;
 	}
 	read_sizes(s->img, row);
-	/* What is written has a place afterwards. */
-	if (w.write_percent)
-		row->unallocated = unallocated(c, s->img);
 	w.image = s->img;
 	w.progress = &p;
 	w.warmed = warmed;
@@ -385,8 +369,6 @@ static int run_open(const struct bench_case *c, struct seen *s)
 	}
 	row->resident = qimg_resident();
 	read_cached(s->img, row);
-	if (!w.write_percent)
-		row->unallocated = unallocated(c, s->img);
 	row->page_cache = from_page_cache(row);
 	row->iops = row->result.ns ? (double)row->result.requests * 1e9 / (double)row->result.ns : 0;
 	return 0;
@@ -403,13 +385,14 @@ static int open_trace(const char *path, struct seen *s)
 	return s->trace ? 0 : -1;
 }
 
-static int run_once(const struct bench_case *c, const char *name, const char *trace_to, struct bench_row *row)
+static int run_once(const struct bench_case *c, const char *name, const char *trace_to, unsigned unallocated,
+		    struct bench_row *row)
 {
 	struct seen s = { .row = row };
 	int ret = 0;
 
-	*row = (struct bench_row){ .c = *c };
-	if (open_it(c, name, false, &s.img))
+	*row = (struct bench_row){ .c = *c, .unallocated = unallocated };
+	if (open_it(c, name, TO_MEASURE, &s.img))
 		return -1;
 	if (trace_to)
 		ret = open_trace(trace_to, &s);
@@ -443,7 +426,7 @@ static void choose(struct bench_row *runs, unsigned n, struct bench_row *row)
 
 int bench_measure(const struct bench_case *c, struct bench_row *row)
 {
-	unsigned n = c->runs ? c->runs : 1;
+	unsigned n = c->runs ? c->runs : 1, unallocated = 0;
 	struct bench_row *runs = calloc(n, sizeof(*runs));
 	bool anew = !c->file && c->work.write_percent;
 	char *scratch = NULL;
@@ -452,12 +435,17 @@ int bench_measure(const struct bench_case *c, struct bench_row *row)
 	if (!runs)
 		ui_error("Out of memory");
 	for (unsigned i = 0; i < n && !ret; i++) {
+		const char *name;
+
 		if (!c->file && (!i || anew))
 			ret = make(c, &scratch);
+		name = c->file ? c->file : scratch;
 		if (!ret && c->fill && (!i || anew))
-			ret = fill(c, c->file ? c->file : scratch);
+			ret = fill(c, name);
+		if (!ret && !i)
+			ret = look_for_holes(c, name, &unallocated);
 		if (!ret)
-			ret = run_once(c, c->file ? c->file : scratch, i ? NULL : c->trace, &runs[i]);
+			ret = run_once(c, name, i ? NULL : c->trace, unallocated, &runs[i]);
 	}
 	ui_status_end();
 	if (!ret)

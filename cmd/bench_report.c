@@ -73,6 +73,8 @@ static void print_one(const struct bench_row *row)
 	double rate = bench_bytes_per_second(row), ratio = bench_hit_ratio(row);
 
 	printf("Run completed in %.3f seconds.\n", (double)r->ns / 1e9);
+	if (r->requests && !r->ns)
+		printf("No device was asked, so that took none of its time\n");
 	printf("%.0f requests a second, ", row->iops);
 	if (rate < 1e6)
 		printf("%.1f KB/s", rate / 1e3);
@@ -249,11 +251,11 @@ static void warn(const struct bench_row *rows, unsigned n)
 		cached += rows[i].page_cache;
 	}
 	if (unallocated && n == 1)
-		ui_warning("%u%% of what is read is not allocated: no disk is asked for that; --fill writes the "
-			   "image first", most);
+		ui_warning("%u%% of what is read is not allocated, or was never written: no disk is asked for "
+			   "that; --fill writes the image first", most);
 	else if (unallocated)
-		ui_warning("In %u of %u rows up to %u%% of what is read is not allocated: no disk is asked for that; "
-			   "--fill writes the image first", unallocated, n, most);
+		ui_warning("In %u of %u rows up to %u%% of what is read is not allocated, or was never written: no "
+			   "disk is asked for that; --fill writes the image first", unallocated, n, most);
 	if (cached && n == 1)
 		ui_warning("The page cache has answered, not a disk; -t none passes it by");
 	else if (cached)

@@ -502,6 +502,15 @@ int qimg_workload_run(const struct qimg_workload *w, struct qimg_workload_result
  * what a model is made after, and is NULL for others. NULL behind the last one.
  */
 const char *qimg_aio(unsigned i, const char **source);
+/* Who a read of a byte would ask. */
+enum qimg_source {
+	QIMG_SOURCE_NONE,		/* nobody: metadata says that it is zero */
+	QIMG_SOURCE_HOLE,		/* a file, which has a hole there, or reserved space without content */
+	QIMG_SOURCE_DISK,
+};
+
+/* For the byte at off. What a file system does not tell counts as DISK. */
+int qimg_source(struct qimg_image *img, uint64_t off, enum qimg_source *source, struct qimg_error *e);
 /* Bytes of memory that this process has in use; 0: unknown. */
 uint64_t qimg_resident(void);
 

@@ -5,8 +5,12 @@
  */
 #include "qimg.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "image/driver.h"
 #include "image/image.h"
 #include "image/options.h"
 #include "io/cached.h"
@@ -24,6 +28,28 @@ const char *qimg_aio(unsigned i, const char **source)
 		if (strcmp(name, aio))
 			*source = NULL;
 	return aio;
+}
+
+int qimg_source(struct qimg_image *img, uint64_t off, enum qimg_source *source, struct qimg_error *e)
+{
+	struct file_extent on_host;
+	struct extent x;
+
+	if (off >= img->size)
+		return error_set(e, EINVAL, "Offset 0x%" PRIx64 " is beyond the end of '%s'", off, img->name);
+	if (image_map_chain(img, off, 1, &x, NULL, e) != 0)
+		return -1;
+	*source = QIMG_SOURCE_NONE;
+	if (x.kind != EXTENT_DATA && x.kind != EXTENT_PACKED)
+		return 0;
+	*source = QIMG_SOURCE_HOLE;
+	if (x.host >= file_size(x.file))
+		return 0;
+	if (file_extent(x.file, x.host, 1, &on_host, e) < 0)
+		return -1;
+	if (!on_host.hole)
+		*source = QIMG_SOURCE_DISK;
+	return 0;
 }
 
 uint64_t qimg_resident(void)
