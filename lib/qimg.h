@@ -571,6 +571,14 @@ uint64_t qimg_reuse_lru_hits(const struct qimg_reuse *r, uint64_t slices);
  */
 uint64_t qimg_reuse_need(const struct qimg_reuse *r, unsigned per_mille);
 
+/* ---- other files ------------------------------------------------------------------------------ */
+
+/*
+ * Writes a file that is no image: beside an old one first, under its name only when it is complete and on
+ * stable storage. Block devices are refused.
+ */
+int qimg_save_file(const char *path, const void *data, size_t len, struct qimg_error *e);
+
 #ifdef __cplusplus
 }
 #endif

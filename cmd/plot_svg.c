@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The elements of a chart as SVG. */
+#include "plot_svg.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "plot_axis.h"
+
+void svg_number(FILE *f, double v)
+{
+	char buf[AXIS_LABEL];
+
+	fputs(axis_number(v, 2, buf), f);
+}
+
+void svg_attr(FILE *f, const char *name, double v)
+{
+	fprintf(f, " %s=\"", name);
+	svg_number(f, v);
+	fputc('"', f);
+}
+
+/* Bytes of the UTF-8 character at p that XML may hold, or 0. */
+static size_t character(const unsigned char *p)
+{
+	uint32_t c = *p;
+	size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 :
+		   c >= 0xf0 && c < 0xf5 ? 4 : 0;
+
+	if (n > 1)
+		c &= 0x7fu >> n;
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) ||
+	    (c >= 0xd800 && c < 0xe000) || c == 0xfffe || c == 0xffff || (n == 1 && c < 0x20 && c != '\t'))
+		return 0;
+	return n;
+}
+
+void svg_text(FILE *f, const char *s, size_t most)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t count = 0;
+
+	while (*p) {
+		size_t n = character(p);
+
+		if (++count == most && p[n ? n : 1]) {
+			fputs("\xe2\x80\xa6", f);
+			return;
+		}
+		if (!n)
+			fputs("\xef\xbf\xbd", f);
+		else if (*p == '&')
+			fputs("&amp;", f);
+		else if (*p == '<')
+			fputs("&lt;", f);
+		else if (*p == '>')
+			fputs("&gt;", f);
+		else if (*p == '"')
+			fputs("&quot;", f);
+		else
+			fwrite(p, 1, n, f);
+		p += n ? n : 1;
+	}
+}
+
+void svg_title(FILE *f, const char *s)
+{
+	fputs("<title>", f);
+	svg_text(f, s, SIZE_MAX);
+	fputs("</title>", f);
+}
+
+/* How many of its characters fit into the width. */
+static size_t fitting(const char *s, double size, double width)
+{
+	size_t count = 0, n = strlen(s);
+	double all = axis_text_width(s, size);
+
+	for (size_t i = 0; i < n; i++)
+		count += (s[i] & 0xc0) != 0x80;
+	if (all <= width || !count)
+		return SIZE_MAX;
+	n = (size_t)(width / all * (double)count);
+	return n ? n : 1;
+}
+
+void svg_label(FILE *f, double x, double y, double size, double width, const char *more,
+	       const char *s)
+{
+	size_t most = fitting(s, size, width);
+
+	fputs("<text", f);
+	svg_attr(f, "x", x);
+	svg_attr(f, "y", y);
+	fprintf(f, "%s>", more);
+	if (most != SIZE_MAX)
+		svg_title(f, s);
+	svg_text(f, s, most);
+	fputs("</text>\n", f);
+}
+
+void svg_line(FILE *f, const char *class, double x1, double y1, double x2, double y2)
+{
+	fprintf(f, "<line class=\"%s\"", class);
+	svg_attr(f, "x1", x1);
+	svg_attr(f, "y1", y1);
+	svg_attr(f, "x2", x2);
+	svg_attr(f, "y2", y2);
+	fputs("/>\n", f);
+}
