@@ -80,7 +80,7 @@ uint64_t bench_metadata_reads(const struct bench_row *row);	/* from image files 
 uint64_t bench_metadata_writes(const struct bench_row *row);
 uint64_t bench_evictions(const struct bench_row *row);
 uint64_t bench_cache_memory(const struct bench_row *row);	/* bytes in memory, of all caches */
-double bench_hit_ratio(const struct bench_row *row);		/* of the L2 caches; below 0: there are none */
+double bench_hit_ratio(const struct bench_row *row);		/* L2 lookups that memory answers; below 0: none */
 const char *bench_rw(const struct bench_case *c);		/* "randread", ... */
 
 enum bench_form { BENCH_HUMAN, BENCH_JSON, BENCH_CSV };

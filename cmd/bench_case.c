@@ -228,6 +228,7 @@ static void subtract(struct qimg_cache_stats *s, const struct qimg_cache_stats *
 	s->expired -= then->expired;
 	s->writebacks -= then->writebacks;
 	s->second_hits -= then->second_hits;
+	s->compact_hits -= then->compact_hits;
 }
 
 /* The first byte behind what is asked for at most. */

@@ -157,12 +157,20 @@ static void print_json_field(const struct field *f)
 static void print_json_cache(const char *comma, unsigned image, const char *name,
 			     const struct qimg_cache_stats *s)
 {
-	printf("%s\n                { \"image\": %u, \"cache\": \"%s\", \"lookups\": %" PRIu64 ", \"hits\": %"
-	       PRIu64 ", \"misses\": %" PRIu64 ", \"loads\": %" PRIu64 ", \"evictions\": %" PRIu64
-	       ", \"expired\": %" PRIu64 ", \"writebacks\": %" PRIu64 ", \"second-hits\": %" PRIu64
-	       ", \"ram-bytes\": %" PRIu64 ", \"file-bytes\": %" PRIu64 " }", comma, image, name, s->lookups,
-	       s->hits, s->misses, s->loads, s->evictions, s->expired, s->writebacks, s->second_hits,
-	       s->ram_bytes, s->file_bytes);
+	const struct {
+		const char *key;
+		uint64_t count;
+	} counters[] = {
+		{ "lookups", s->lookups }, { "hits", s->hits }, { "misses", s->misses }, { "loads", s->loads },
+		{ "evictions", s->evictions }, { "expired", s->expired }, { "writebacks", s->writebacks },
+		{ "second-hits", s->second_hits }, { "compact-hits", s->compact_hits },
+		{ "ram-bytes", s->ram_bytes }, { "file-bytes", s->file_bytes },
+	};
+
+	printf("%s\n                { \"image\": %u, \"cache\": \"%s\"", comma, image, name);
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		printf(", \"%s\": %" PRIu64, counters[i].key, counters[i].count);
+	printf(" }");
 }
 
 static void print_json_caches(const struct bench_row *row)

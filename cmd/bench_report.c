@@ -50,6 +50,8 @@ static void print_cache(unsigned image, const char *name, const struct qimg_cach
 	printf("Image %u, %s cache: %" PRIu64 " lookups, %" PRIu64 " hits, %" PRIu64 " loads, %" PRIu64
 	       " evictions, %" PRIu64 " writes, %" PRIu64 " bytes in memory", image, name, s->lookups, s->hits,
 	       s->loads, s->evictions, s->writebacks, s->ram_bytes);
+	if (s->compact_hits)
+		printf(", %" PRIu64 " from compact form", s->compact_hits);
 	if (s->second_hits || s->file_bytes)
 		printf(", %" PRIu64 " from the second level of %" PRIu64 " bytes", s->second_hits, s->file_bytes);
 	printf("\n");

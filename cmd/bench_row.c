@@ -43,7 +43,7 @@ double bench_hit_ratio(const struct bench_row *row)
 	uint64_t hits = 0, lookups = 0;
 
 	for (unsigned i = 0; i < row->images; i++) {
-		hits += row->image[i].l2.hits;
+		hits += row->image[i].l2.hits + row->image[i].l2.compact_hits;
 		lookups += row->image[i].l2.lookups;
 	}
 	return lookups ? (double)hits / (double)lookups : -1;

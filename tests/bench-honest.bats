@@ -1,0 +1,98 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# bench: it says so where no disk was asked, and its figures are no others than
+# they seem.
+
+load helpers
+
+# warned PART OPTION...: bench says PART; lacking PART OPTION...: it does not
+warned() {
+	local part=$1
+	shift
+	qimg bench --scratch=. --size=16M -c 500 "$@" >/dev/null 2>"$BATS_TEST_TMPDIR/said"
+	contains "$(cat "$BATS_TEST_TMPDIR/said")" "$part"
+}
+
+lacking() {
+	local part=$1
+	shift
+	qimg bench --scratch=. --size=16M -c 500 "$@" >/dev/null 2>"$BATS_TEST_TMPDIR/said"
+	lacks "$(cat "$BATS_TEST_TMPDIR/said")" "$part"
+}
+
+@test 'reading what is not allocated' {
+	warned '100% of what is read is not allocated' --rw=randread --preallocation=off
+	warned '100% of what is read is not allocated' --rw=read --preallocation=off -i model=ssd-2015
+	warned 'not allocated' --rw=randread --preallocation=metadata
+	lacking 'not allocated' --rw=randread --preallocation=metadata -i model=ssd-2015
+	lacking 'not allocated' --rw=randread --fill
+	lacking 'not allocated' --rw=randwrite
+	warned 'not allocated' --rw=randrw
+	warned 'not allocated' --rw=randread -f raw
+	lacking 'not allocated' --rw=randread -f raw --fill
+	warned 'In 1 of 2 rows' --rw=randread -f raw,qcow2 -i model=ssd-2015
+	qimg create -q -f qcow2 half.qcow2 16M
+	qio -f qcow2 -c 'write 0 8M' half.qcow2 >/dev/null
+	contains "$(qimg bench --rw=randread -c 10 half.qcow2 2>&1)" '50% of what is read'
+	lacks "$(qimg bench --rw=read -c 100 half.qcow2 2>&1)" 'not allocated'
+	lacks "$(qimg bench -c 100 half.qcow2 2>&1)" 'not allocated'
+}
+
+@test 'reserved space that was never written' {
+	need_loop
+	local type
+	for type in ext4 xfs; do
+		command -v mkfs.$type >/dev/null || continue
+		mount_fs $type 400M $type
+		warned 'not allocated' --rw=randread --preallocation=falloc --scratch=$type -t none
+		lacking 'not allocated' --rw=randread --preallocation=full --scratch=$type -t none
+	done
+}
+
+@test 'the page cache' {
+	warned 'page cache has answered' --rw=randread --fill
+	lacking 'page cache' --rw=randread --fill -i model=ssd-2015
+	lacking 'page cache' --rw=randread --preallocation=off
+	qimg bench --scratch=. --size=16M --rw=randread --fill --output=json -c 500 >out 2>/dev/null
+	equal "$(json out 'd["runs"][0]["page-cache"] and d["runs"][0]["image-cached-bytes"] >= 16 << 20')" true
+	need_loop
+	mount_fs ext4 400M ext4
+	lacking 'page cache' --rw=randread --fill -t none --scratch=ext4
+	qimg bench --scratch=ext4 --size=16M --rw=randread --fill --output=json -c 500 -t none >out
+	equal "$(json out 'd["runs"][0]["image-cached-bytes"] < 4 << 20')" true
+}
+
+@test 'what the cache file has in the page cache is told' {
+	local direct
+	for direct in on off; do
+		qimg bench --scratch=. --size=40G -i model=ssd-2018 --rw=randread -c 3000 -d 1 --l2-cache-size=64K --output=json \
+			--open-options="l2-cache-file=.,l2-cache-file-direct=$direct" >$direct 2>/dev/null
+	done
+	equal "$(json off 'd["runs"][0]["cache-file-cached-bytes"] > 1 << 20')" true
+	equal "$(json on 'd["runs"][0]["resident-bytes"] > 1 << 20')" true
+	equal "$(json on 'd["runs"][0]["caches"][0]["file-bytes"] > 1 << 20')" true
+}
+
+@test 'requests a second times seconds are requests' {
+	local how
+	for how in '--rw=randread' '--rw=randwrite -i model=ssd-2018' '--rw=write --flush-interval=64' \
+		'--rw=randread --warmup=100 --runs=2 -i model=hdd-2016'; do
+		# shellcheck disable=SC2086
+		qimg bench --scratch=. --size=16M -c 1000 $how --output=json >out 2>/dev/null
+		equal "$(json out 'abs(d["runs"][0]["iops"] * d["runs"][0]["seconds"] - 1000) < 2')" true "$how"
+	done
+	# No device was asked: there is no rate.
+	qimg bench --scratch=. --size=16M -c 1000 --preallocation=off -i model=ssd-2015 --output=json >out 2>/dev/null
+	equal "$(json out 'd["runs"][0]["iops"]')" null
+}
+
+@test 'a model gives the same figures each time' {
+	local i
+	for i in 1 2; do
+		qimg bench --scratch=. --size=20G --rw=randread -c 2000 -i model=ssd-2015 --l2-cache-size=1M,full -d 1,8 \
+			--output=json | grep -E '"(iops|seconds|metadata-reads|evictions)"|"mean"' >$i
+	done
+	equal "$(wc -l <1)" 24
+	diff 1 2
+}
