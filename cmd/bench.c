@@ -10,17 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_preset.h"
 #include "bench_sweep.h"
 #include "commands.h"
 #include "ui.h"
 
 enum { PATTERN = 256, FLUSH_INTERVAL, NO_DRAIN, RW, SEED, RUNTIME, WARMUP, ZIPF, FILL, L2_SIZE, L2_ENTRY,
        REFCOUNT_SIZE, CLUSTER_SIZE, PREALLOCATION, HINT, SIZE, SCRATCH, CREATE_OPTIONS, OPEN_OPTIONS,
-       METADATA_DEPTH, RUNS, TRACE };
+       METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PRESET, REAL };
 
 /* Without --rw these ask for random requests; the second ones are about scratch images. */
 static const int own_options[] = { WARMUP, ZIPF, FILL, L2_SIZE, L2_ENTRY, REFCOUNT_SIZE, OPEN_OPTIONS,
-				   METADATA_DEPTH, RUNS, TRACE };
+				   METADATA_DEPTH, RUNS, TRACE, WRITEBACK };
 static const int scratch_options[] = { CLUSTER_SIZE, PREALLOCATION, HINT, SIZE, SCRATCH, CREATE_OPTIONS };
 
 /* What --rw asks for, in the order of its words. */
@@ -77,6 +78,10 @@ static const struct opt options[] = {
 	  .help = "Sizes of the refcount cache" },
 	{ .id = METADATA_DEPTH, .name = "metadata-depth", .kind = OPT_NUMBER, .arg = "N", .min = 1, .max = 65536,
 	  .help = "Loads of metadata in flight at most" },
+	{ .id = WRITEBACK, .name = "writeback", .kind = OPT_CHOICE, .arg = "HOW",
+	  .values = "shared single",
+	  .help = "What is written when a changed L2 table has to make\n"
+		  "room: all that have changed, or that one" },
 	{ .id = OPEN_OPTIONS, .name = "open-options", .kind = OPT_TEXT, .arg = "KEY=VALUE,...",
 	  .help = "Further options to open the image with" },
 	{ .id = SIZE, .name = "size", .kind = OPT_SIZE, .arg = "SIZE",
@@ -91,6 +96,11 @@ static const struct opt options[] = {
 	  .help = "Further options to create scratch images with" },
 	{ .id = SCRATCH, .name = "scratch", .kind = OPT_FILE, .arg = "FOLDER",
 	  .help = "Where these are made (default: $TMPDIR, else /var/tmp)" },
+	{ .id = PRESET, .name = "preset", .kind = OPT_WORDS, .arg = "NAMES",
+	  .values = "l2-size l2-entry-size l2-rounding l2-on-disk all help",
+	  .help = "Measure again what others have published, beside their\nfigures; '--preset=help' tells what there is" },
+	{ .id = REAL, .name = "real",
+	  .help = "With --preset: on this machine's disk, not on a model of\nthe one that was measured" },
 	{ .id = 't', .letter = 't', .name = "cache", .kind = OPT_CACHE, .arg = "CACHE",
 	  .help = "Cache mode (default: writeback)" },
 	{ .id = 'i', .letter = 'i', .name = "aio", .kind = OPT_WORDS, .arg = "AIO",
@@ -313,6 +323,11 @@ static int read_case(const struct args *a, struct bench_sweep *s, struct bench_c
 	c->trace = args_text(a, TRACE);
 	c->metadata_depth = (unsigned)number(a, METADATA_DEPTH, 0);
 	c->more = args_text(a, OPEN_OPTIONS);
+	c->writeback = args_text(a, WRITEBACK);
+	if (args_has(a, REAL)) {
+		ui_error("--real needs --preset");
+		return -1;
+	}
 	if (!a->operand_count && !is_own(a)) {
 		ui_error("Expecting image file name");
 		opt_see_help(&bench_command);
@@ -388,6 +403,64 @@ static int run_own(const struct args *a, const struct bench_sweep *s)
 	return ret;
 }
 
+/* ---- what others have measured ---- */
+
+/* The requests and the images are those that were published: what would change them is refused. */
+static int check_preset(const struct args *a)
+{
+	static const int allowed[] = { PRESET, REAL, WRITEBACK, SIZE, SCRATCH, 'i', 'n', OPEN_OUTPUT, 'q' };
+	unsigned n;
+
+	if (a->operand_count) {
+		ui_error("--preset makes images of its own: leave out '%s'", a->operands[0]);
+		return -1;
+	}
+	for (const struct opt *o = options; o->id; o++) {
+		for (n = 0; n < sizeof(allowed) / sizeof(allowed[0]) && allowed[n] != o->id; n++)
+			;
+		if (args_has(a, o->id) && n == sizeof(allowed) / sizeof(allowed[0])) {
+			ui_error("--preset excludes --%s: it measures what was published", o->name);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static bool is_engine(const char *name)
+{
+	const char *aio = NULL, *source;
+
+	for (unsigned i = 0; (aio = qimg_aio(i, &source)) && strcmp(aio, name); i++)
+		;
+	return aio;
+}
+
+static int run_preset(const struct args *a)
+{
+	struct preset_how how = {
+		.real = args_has(a, REAL),
+		.aio = args_has(a, 'n') ? "native" : args_text(a, 'i'),
+		.folder = args_text(a, SCRATCH),
+		.size = number(a, SIZE, BENCH_DEFAULT),
+		.writeback = args_text(a, WRITEBACK),
+		.form = (enum bench_form)number(a, OPEN_OUTPUT, BENCH_HUMAN),
+		.quiet = args_has(a, 'q'),
+	};
+
+	if (check_preset(a))
+		return 1;
+	if (how.aio && !is_engine(how.aio)) {
+		ui_error("With --preset -i takes one of those that '-i help' lists, not '%s'", how.aio);
+		return 1;
+	}
+	if (how.aio && how.real == !strncmp(how.aio, "model=", 6)) {
+		ui_error(how.real ? "--real and -i %s exclude each other" :
+			 "-i %s is about a real disk: it needs --real", how.aio);
+		return 1;
+	}
+	return preset_main(args_text(a, PRESET), &how);
+}
+
 static int run(const struct args *a)
 {
 	struct bench_sweep *s = calloc(1, sizeof(*s));
@@ -398,6 +471,10 @@ static int run(const struct args *a)
 		free(s);
 		list_engines();
 		return 0;
+	}
+	if (args_has(a, PRESET)) {
+		free(s);
+		return run_preset(a);
 	}
 	if (!s) {
 		ui_error("Out of memory");

@@ -35,7 +35,9 @@ struct bench_case {
 	/* Open options; sizes in bytes, BENCH_DEFAULT: not given. */
 	uint64_t l2_cache_size, l2_cache_entry_size, refcount_cache_size;
 	unsigned metadata_depth;	/* 0: not given */
+	const char *writeback;		/* metadata-writeback, or NULL */
 	const char *more;		/* further open options "a=b,c=d", or NULL */
+	bool cold;			/* the page cache has nothing of the image at first */
 	struct qimg_workload work;	/* without image, progress, warmed, trace */
 	bool fill;			/* the whole disk is written first */
 	const char *trace;		/* a file for the requests of the first run, or NULL */

@@ -93,7 +93,7 @@ static int creation_options(const struct bench_scratch *s, struct qimg_opts *opt
 /* Makes the scratch image; *name is its name, also on failure, and NULL when there is none. */
 static int make(const struct bench_case *c, char **name)
 {
-	unsigned flags = is_model(engine(c)) ? QIMG_CREATE_NO_SYNC : 0;
+	unsigned flags = is_model(engine(c)) && !c->cold ? QIMG_CREATE_NO_SYNC : 0;
 	struct qimg_progress p = progress_of("creating");
 	struct qimg_creation *creation = NULL;
 	struct qimg_opts *opts = qimg_opts_new();
@@ -118,6 +118,7 @@ static int open_options_of(const struct bench_case *c, struct qimg_opts *opts, s
 	    set_size(opts, "l2-cache-entry-size", c->l2_cache_entry_size, e) ||
 	    set_size(opts, "refcount-cache-size", c->refcount_cache_size, e) ||
 	    (c->metadata_depth && set_number(opts, "metadata-depth", c->metadata_depth, e)) ||
+	    (c->writeback && qimg_opts_set(opts, "metadata-writeback", c->writeback, e)) ||
 	    (c->more && qimg_opts_parse(opts, c->more, e)))
 		return -1;
 	return 0;
@@ -354,6 +355,8 @@ static int run_open(const struct bench_case *c, struct seen *s)
 		return -1;
 	}
 	read_sizes(s->img, row);
+	if (c->cold)
+		qimg_drop_cached(s->img);
 	w.image = s->img;
 	w.progress = &p;
 	w.warmed = warmed;

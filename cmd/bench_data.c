@@ -80,6 +80,7 @@ static void add_what(struct fields *all, const struct bench_row *row)
 	add_maybe(all, "l2-cache-entry-size", row->l2_cache_entry_size, row->l2_cache_entry_size);
 	add_maybe(all, "refcount-cache-size", row->refcount_cache_size, row->refcount_cache_size);
 	add_maybe(all, "metadata-depth", c->metadata_depth, c->metadata_depth);
+	add_word(all, "metadata-writeback", c->writeback);
 	add_word(all, "open-options", c->more);
 	add_count(all, "depth", c->work.depth);
 	add_count(all, "request-size", c->work.size);

@@ -521,6 +521,8 @@ enum qimg_file { QIMG_FILE_IMAGE, QIMG_FILE_CACHE };
  * level (l2-cache-file). false, and 0: there is no such file, or the system does not tell.
  */
 bool qimg_cached(struct qimg_image *img, enum qimg_file which, uint64_t *bytes);
+/* What of the image's own files is on stable storage need not be in the page cache any longer. */
+void qimg_drop_cached(struct qimg_image *img);
 /*
  * The name of a new, empty file that nobody else uses, in the folder (NULL: $TMPDIR, else /var/tmp); an image
  * can be created in its place. The caller frees it. NULL: error.

@@ -73,6 +73,13 @@ bool qimg_cached(struct qimg_image *img, enum qimg_file which, uint64_t *bytes)
 	return true;
 }
 
+void qimg_drop_cached(struct qimg_image *img)
+{
+	file_drop_cache(img->file);
+	if (img->data_file)
+		file_drop_cache(img->data_file);
+}
+
 char *qimg_scratch_new(const char *folder, const char *suffix, struct qimg_error *e)
 {
 	return scratch_new(folder, suffix, e);

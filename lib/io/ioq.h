@@ -6,6 +6,7 @@
 #ifndef IO_IOQ_H
 #define IO_IOQ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,6 +60,7 @@ int ioq_run(struct ioq *q, struct ioq_req *r, struct qimg_error *e);
 
 /* The engines "model=NAME" by number, and what the model is made after; NULL behind the last one. */
 const char *ioq_model(unsigned i, const char **source);
+bool ioq_is_model(const struct ioq *q);
 /* How many ns a device as in the model would have taken so far; 0 with other engines. */
 uint64_t ioq_model_now(const struct ioq *q);
 

@@ -328,7 +328,12 @@ const struct ioq_engine ioq_model_engine = {
 	.poll = model_poll,
 };
 
+bool ioq_is_model(const struct ioq *q)
+{
+	return q->engine == &ioq_model_engine;
+}
+
 uint64_t ioq_model_now(const struct ioq *q)
 {
-	return q->engine == &ioq_model_engine ? ((struct model *)q->state)->now : 0;
+	return ioq_is_model(q) ? ((struct model *)q->state)->now : 0;
 }

@@ -79,6 +79,7 @@ static double measure(const char *name, const char *model, const struct way *w)
 
 	snprintf(aio, sizeof(aio), "aio=model=%s", model);
 	qimg_opts_parse(o, aio, &e);
+	qimg_opts_parse(o, "l2-cache-compact=off", &e);
 	qimg_opts_parse(o, w->opts, &e);
 	way = w;
 	state = w->in_order ? 0 : 1;
