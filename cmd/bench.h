@@ -54,6 +54,7 @@ struct bench_row {
 	struct qimg_workload_result result;	/* of the run with the median of requests a second */
 	double iops, iops_least, iops_most;	/* median and spread of the runs */
 	const char *format;
+	const char *file_system;	/* that the image is on, "ext4"; NULL: not known */
 	uint64_t size;			/* of the disk */
 	uint32_t cluster_size;		/* 0: the format has none */
 	/* What the options came to; 0 where there is none. */

@@ -292,6 +292,7 @@ static void read_sizes(struct qimg_image *img, struct bench_row *row)
 	struct qimg_error e;
 
 	row->format = qimg_format(img);
+	row->file_system = qimg_file_system(qimg_name(img));
 	row->size = qimg_size(img);
 	row->cluster_size = qimg_cluster_size(img);
 	if (qimg_cache_info(img, &info, &e))

@@ -68,6 +68,7 @@ static void add_what(struct fields *all, const struct bench_row *row)
 	add_word(all, "label", c->label);
 	add_word(all, "file", c->file);
 	add_word(all, "format", row->format);
+	add_word(all, "file-system", row->file_system);
 	add_count(all, "virtual-size", row->size);
 	add_maybe(all, "cluster-size", row->cluster_size, row->cluster_size);
 	add_word(all, "preallocation", !scratch ? NULL : c->scratch.preallocation ? c->scratch.preallocation :

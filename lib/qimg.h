@@ -530,6 +530,20 @@ void qimg_drop_cached(struct qimg_image *img);
 char *qimg_scratch_new(const char *folder, const char *suffix, struct qimg_error *e);
 void qimg_scratch_remove(const char *name);	/* errors are ignored */
 
+/* The kind of file system that a file or folder is on: "ext4", "xfs". NULL: not known. */
+const char *qimg_file_system(const char *path);
+
+/* What a folder's file system does for new files. */
+struct qimg_abilities {
+	const char *file_system;	/* or NULL */
+	bool reserves;			/* space, by fallocate: without it preallocation=falloc writes zeros */
+	bool extent_size_hints;		/* such as XFS has */
+	const char *zeroes;		/* by what call, "FALLOC_FL_ZERO_RANGE", or "writing zeros" */
+};
+
+/* Finds out with a small file that is removed again; folder as for qimg_scratch_new. */
+int qimg_abilities(const char *folder, struct qimg_abilities *x, struct qimg_error *e);
+
 /* ---- how large an L2 cache has to be ----------------------------------------------------------- */
 
 /*

@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "image/driver.h"
 #include "image/image.h"
@@ -18,6 +20,9 @@
 #include "io/ioq.h"
 #include "io/pages.h"
 #include "io/scratch.h"
+#include "io/sparse.h"
+
+#define PROBED (64 * KIB)	/* bytes of a file */
 
 const char *qimg_aio(unsigned i, const char **source)
 {
@@ -88,4 +93,39 @@ char *qimg_scratch_new(const char *folder, const char *suffix, struct qimg_error
 void qimg_scratch_remove(const char *name)
 {
 	file_remove(name);
+}
+
+const char *qimg_file_system(const char *path)
+{
+	return file_system_name(path);
+}
+
+int qimg_abilities(const char *folder, struct qimg_abilities *x, struct qimg_error *e)
+{
+	char *name = scratch_new(folder, "", e);
+	struct qimg_error why;
+	struct file *f;
+	int ret = -1;
+
+	*x = (struct qimg_abilities){ .file_system = NULL };
+	if (!name)
+		return -1;
+	x->file_system = file_system_name(name);
+	ret = file_open(&f, name, FILE_WRITE, e);
+	file_remove(name);
+	free(name);
+	if (ret < 0)
+		return -1;
+	/* A hint is taken only while a file has no blocks. */
+	x->extent_size_hints = file_set_extent_hint(f, PROBED, &why) == 0 && file_extent_hint(f) == PROBED;
+	x->reserves = sparse_allocate(f, 0, PROBED, &why) == 0;
+	if (!x->reserves && why.code != ENOTSUP) {
+		*e = why;
+		ret = -1;
+	} else {
+		ret = file_truncate(f, PROBED, e) < 0 || sparse_zero(f, 0, PROBED, 0, NULL, e) < 0 ? -1 : 0;
+	}
+	x->zeroes = sparse_zeroed_by(f);
+	file_close(f);
+	return ret;
 }

@@ -48,6 +48,30 @@ bool file_lacks_space(struct file *f, uint64_t bytes, uint64_t *have)
 	return fs.f_type != XFS_MAGIC || bytes > INT64_MAX || !can_reserve(f, bytes);
 }
 
+/* By the numbers in statfs(2); some headers know but a few of them. */
+const char *file_system_name(const char *path)
+{
+	static const struct {
+		uint32_t magic;
+		const char *name;
+	} known[] = {
+		{ EXT4_SUPER_MAGIC, "ext4" }, { XFS_MAGIC, "xfs" }, { TMPFS_MAGIC, "tmpfs" },
+		{ 0x9123683e, "btrfs" }, { 0x2fc12fc1, "zfs" }, { 0xca451a4e, "bcachefs" },
+		{ 0xf2f52010, "f2fs" }, { 0x794c7630, "overlayfs" }, { 0x6969, "nfs" }, { 0xff534d42, "cifs" },
+		{ 0xfe534d42, "smb2" }, { 0x65735546, "fuse" }, { 0x01021997, "9p" }, { 0x00c36400, "ceph" },
+		{ 0x01161970, "gfs2" }, { 0x7461636f, "ocfs2" }, { 0x4d44, "vfat" }, { 0x2011bab0, "exfat" },
+		{ 0x7366746e, "ntfs3" },
+	};
+	struct statfs fs;
+
+	if (statfs(path, &fs))
+		return NULL;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (known[i].magic == (uint32_t)fs.f_type)
+			return known[i].name;
+	return NULL;
+}
+
 void file_drop_cache(struct file *f)
 {
 	posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
