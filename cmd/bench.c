@@ -17,11 +17,11 @@
 
 enum { PATTERN = 256, FLUSH_INTERVAL, NO_DRAIN, RW, SEED, RUNTIME, WARMUP, ZIPF, FILL, L2_SIZE, L2_ENTRY,
        REFCOUNT_SIZE, CLUSTER_SIZE, PREALLOCATION, HINT, SIZE, SCRATCH, CREATE_OPTIONS, OPEN_OPTIONS,
-       METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PRESET, REAL };
+       METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PRESET, REAL, PLOT };
 
 /* Without --rw these ask for random requests; the second ones are about scratch images. */
 static const int own_options[] = { WARMUP, ZIPF, FILL, L2_SIZE, L2_ENTRY, REFCOUNT_SIZE, OPEN_OPTIONS,
-				   METADATA_DEPTH, RUNS, TRACE, WRITEBACK };
+				   METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PLOT };
 static const int scratch_options[] = { CLUSTER_SIZE, PREALLOCATION, HINT, SIZE, SCRATCH, CREATE_OPTIONS };
 
 /* What --rw asks for, in the order of its words. */
@@ -64,6 +64,8 @@ static const struct opt options[] = {
 	{ .id = FILL, .name = "fill", .help = "Write the whole image first; on FILE it needs -w, too" },
 	{ .id = TRACE, .name = "trace", .kind = OPT_FILE, .arg = "FILE",
 	  .help = "Write \"OFFSET LENGTH\" of each request to a file" },
+	{ .id = PLOT, .name = "plot", .kind = OPT_FILE, .arg = "FILE.svg",
+	  .help = "Draw the requests a second of all rows" },
 	{ .id = 'w', .letter = 'w', .name = "write", .help = "Write to the image: what it has is overwritten" },
 	{ .id = PATTERN, .name = "pattern", .kind = OPT_NUMBER, .arg = "BYTE", .max = 255,
 	  .help = "What is written (default: 0)" },
@@ -377,6 +379,32 @@ static int run_compatible(const struct args *a, const struct bench_case *c)
 
 /* ---- our own ---- */
 
+/* That there is something to draw, and that the chart does not replace the image. -1 after a message. */
+static int check_plot(const char *path, const struct bench_sweep *s)
+{
+	const struct bench_case *c = &s->cases[0];
+	struct open_how how = c->how;
+	struct qimg_image *img;
+	struct qimg_error e;
+	int same;
+
+	if (s->n < 2) {
+		ui_error("--plot needs at least two rows: give a list");
+		return -1;
+	}
+	if (!c->file)
+		return 0;
+	how.flags |= QIMG_OPEN_SHARE;
+	if (open_image(c->file, &how, &img))
+		return -1;
+	same = qimg_same_file(img, path);
+	qimg_close(img, &e);
+	if (same != 1)
+		return 0;
+	ui_error("'%s' is the image that is measured, and would be overwritten by --plot", path);
+	return -1;
+}
+
 static int run_own(const struct args *a, const struct bench_sweep *s)
 {
 	enum bench_form form = (enum bench_form)number(a, OPEN_OUTPUT, BENCH_HUMAN);
@@ -397,6 +425,8 @@ static int run_own(const struct args *a, const struct bench_sweep *s)
 	/* What took long to find out is not thrown away with a later failure, where that can be seen. */
 	if (text ? done > 0 : !ret && form != BENCH_HUMAN)
 		bench_report(rows, done, form);
+	if (!ret && args_has(a, PLOT))
+		ret = bench_plot(args_text(a, PLOT), NULL, rows, done);
 	for (unsigned i = 0; i < done; i++)
 		bench_row_free(&rows[i]);
 	free(rows);
@@ -488,6 +518,8 @@ static int run(const struct args *a)
 		ui_error("--trace is for one row, these are %u", s->n);
 		ret = -1;
 	}
+	if (!ret && args_has(a, PLOT))
+		ret = check_plot(args_text(a, PLOT), s);
 	if (!ret && (is_own(a) || s->n > 1 || number(a, OPEN_OUTPUT, BENCH_HUMAN) != BENCH_HUMAN))
 		ret = run_own(a, s);
 	else if (!ret)

@@ -93,4 +93,7 @@ void bench_print_plan(const struct qimg_workload *w);
 /* One row in sentences, several as a table; then warnings. */
 void bench_report(const struct bench_row *rows, unsigned n, enum bench_form form);
 
+/* Draws at least two rows. title: NULL: what was sent. -1 after a message. */
+int bench_plot(const char *path, const char *title, const struct bench_row *rows, unsigned n);
+
 #endif

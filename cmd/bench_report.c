@@ -102,139 +102,90 @@ static void print_one(const struct bench_row *row)
 	}
 }
 
-/* ---- a table ---- */
+/* ---- a table: what differs, then figures ---- */
 
-enum { CELL = 32, FIELDS = 22 };
-
-/*
- * What a row has in a column. Numbers come last; what a sweep varies comes first, and is left out where it is
- * the same in all rows.
- */
-static const char *const heads[FIELDS] = {
-	"", "format", "cluster", "prealloc", "hint", "L2 cache", "L2 entry", "refcount", "aio", "depth",
-	"mdepth", "IOPS", "spread", "MB/s", "mean us", "p99 us", "reads/op", "writes/op", "L2 hits", "evicted",
-	"resident", "page cache",
+static const char *const heads[] = {
+	"IOPS", "spread", "MB/s", "mean us", "p99 us", "reads/op", "writes/op", "L2 hits", "evicted", "resident",
+	"page cache",
 };
-enum { VARIED = 11, SPREAD = 12 };
 
-/* An exact size, as short as it can be told: "64K", "1.5M", "1000". */
-static char *size_text(uint64_t bytes, char *buf, size_t len)
-{
-	static const char units[] = "KMGTPE";
-	int i = -1;
-	uint64_t n = bytes;
-
-	while (n && n % 512 == 0 && n >= 1024 && i < 5) {
-		i++;
-		if (n % 1024) {
-			snprintf(buf, len, "%.1f%c", (double)n / 1024, units[i]);
-			return buf;
-		}
-		n /= 1024;
-	}
-	if (i < 0)
-		snprintf(buf, len, "%" PRIu64, n);
-	else
-		snprintf(buf, len, "%" PRIu64 "%c", n, units[i]);
-	return buf;
-}
-
-static void size_cell(uint64_t bytes, char *cell)
-{
-	if (!bytes || bytes == BENCH_DEFAULT)
-		snprintf(cell, CELL, "-");
-	else
-		size_text(bytes, cell, CELL);
-}
+enum { FIGURES = sizeof(heads) / sizeof(heads[0]), SPREAD = 1, COLUMNS = BENCH_FIELDS + FIGURES };
 
 static void about_size(uint64_t bytes, char *cell)
 {
 	if (bytes == BENCH_UNKNOWN)
-		snprintf(cell, CELL, "?");
+		snprintf(cell, BENCH_CELL, "?");
 	else
-		ui_size(bytes, cell, CELL);
+		ui_size(bytes, cell, BENCH_CELL);
 }
 
-static void word(const char *text, char *cell)
-{
-	snprintf(cell, CELL, "%s", text ? text : "-");
-}
-
-static void fill_number(const struct bench_row *row, unsigned field, char *cell)
+static void fill_figure(const struct bench_row *row, unsigned figure, char *cell)
 {
 	const struct qimg_workload_result *r = &row->result;
 	double ratio = bench_hit_ratio(row);
 
-	switch (field) {
-	case 11: snprintf(cell, CELL, "%.0f", row->iops); break;
-	case SPREAD: snprintf(cell, CELL, "%.0f-%.0f", row->iops_least, row->iops_most); break;
-	case 13: snprintf(cell, CELL, "%.3g", bench_bytes_per_second(row) / 1e6); break;
-	case 14: snprintf(cell, CELL, "%.1f", micros(r->mean)); break;
-	case 15: snprintf(cell, CELL, "%.1f", micros(r->p99)); break;
-	case 16: snprintf(cell, CELL, "%.3f", bench_per_op(row, bench_metadata_reads(row))); break;
-	case 17: snprintf(cell, CELL, "%.3f", bench_per_op(row, bench_metadata_writes(row))); break;
-	case 18: snprintf(cell, CELL, ratio < 0 ? "-" : "%.1f%%", 100 * ratio); break;
-	case 19: snprintf(cell, CELL, "%" PRIu64, bench_evictions(row)); break;
-	case 20: about_size(row->resident, cell); break;
-	case 21: about_size(row->image_cached == BENCH_UNKNOWN ? BENCH_UNKNOWN :
+	switch (figure) {
+	case 0: snprintf(cell, BENCH_CELL, "%.0f", row->iops); break;
+	case SPREAD: snprintf(cell, BENCH_CELL, "%.0f-%.0f", row->iops_least, row->iops_most); break;
+	case 2: snprintf(cell, BENCH_CELL, "%.3g", bench_bytes_per_second(row) / 1e6); break;
+	case 3: snprintf(cell, BENCH_CELL, "%.1f", micros(r->mean)); break;
+	case 4: snprintf(cell, BENCH_CELL, "%.1f", micros(r->p99)); break;
+	case 5: snprintf(cell, BENCH_CELL, "%.3f", bench_per_op(row, bench_metadata_reads(row))); break;
+	case 6: snprintf(cell, BENCH_CELL, "%.3f", bench_per_op(row, bench_metadata_writes(row))); break;
+	case 7: snprintf(cell, BENCH_CELL, ratio < 0 ? "-" : "%.1f%%", 100 * ratio); break;
+	case 8: snprintf(cell, BENCH_CELL, "%" PRIu64, bench_evictions(row)); break;
+	case 9: about_size(row->resident, cell); break;
+	default: about_size(row->image_cached == BENCH_UNKNOWN ? BENCH_UNKNOWN :
 			    row->image_cached + row->cache_file_cached, cell); break;
 	}
 }
 
-static void fill_cell(const struct bench_row *row, unsigned field, char *cell)
+static const char *head(unsigned column)
 {
-	const struct bench_case *c = &row->c;
+	return column < BENCH_FIELDS ? bench_field_name((enum bench_field)column) : heads[column - BENCH_FIELDS];
+}
 
-	switch (field) {
-	case 0: word(c->label, cell); break;
-	case 1: word(row->format, cell); break;
-	case 2: size_cell(row->cluster_size, cell); break;
-	case 3: word(c->file ? NULL : c->scratch.preallocation ? c->scratch.preallocation : "off", cell); break;
-	case 4: size_cell(c->file ? 0 : c->scratch.extent_size_hint, cell); break;
-	case 5: size_cell(row->l2_cache_size, cell); break;
-	case 6: size_cell(row->l2_cache_entry_size, cell); break;
-	case 7: size_cell(row->refcount_cache_size, cell); break;
-	case 8: word(c->aio ? c->aio : c->how.aio, cell); break;
-	case 9: snprintf(cell, CELL, "%u", c->work.depth); break;
-	case 10: snprintf(cell, CELL, c->metadata_depth ? "%u" : "-", c->metadata_depth); break;
-	default: fill_number(row, field, cell);
-	}
+static void fill_cell(const struct bench_row *row, unsigned column, char *cell)
+{
+	if (column < BENCH_FIELDS)
+		bench_field_text(row, (enum bench_field)column, cell);
+	else
+		fill_figure(row, column - BENCH_FIELDS, cell);
 }
 
 /* How wide the column is; 0: it is left out. */
-static int width(const struct bench_row *rows, unsigned n, unsigned field)
+static int width(const struct bench_row *rows, unsigned n, unsigned column)
 {
-	size_t most = strlen(heads[field]);
-	bool same = true, spread = false;
-	char first[CELL], cell[CELL];
+	size_t most = strlen(head(column));
+	bool wanted = column < BENCH_FIELDS ? bench_field_varies(rows, n, (enum bench_field)column) :
+		      column != BENCH_FIELDS + SPREAD;
+	char cell[BENCH_CELL];
 
 	for (unsigned i = 0; i < n; i++) {
-		fill_cell(&rows[i], field, cell);
-		if (!i)
-			memcpy(first, cell, CELL);
-		same = same && !strcmp(first, cell);
+		fill_cell(&rows[i], column, cell);
 		most = strlen(cell) > most ? strlen(cell) : most;
-		spread = spread || rows[i].c.runs > 1;
+		if (column == BENCH_FIELDS + SPREAD)
+			wanted = wanted || rows[i].c.runs > 1;
 	}
-	return (field == SPREAD ? spread : field >= VARIED || !same) ? (int)most : 0;
+	return wanted ? (int)most : 0;
 }
 
 static void print_table(const struct bench_row *rows, unsigned n)
 {
-	int widths[FIELDS];
-	char cell[CELL];
+	int widths[COLUMNS];
+	char cell[BENCH_CELL];
 
-	for (unsigned f = 0; f < FIELDS; f++)
-		widths[f] = width(rows, n, f);
+	for (unsigned c = 0; c < COLUMNS; c++)
+		widths[c] = width(rows, n, c);
 	for (unsigned i = 0; i <= n; i++) {
 		const char *gap = "";
 
-		for (unsigned f = 0; f < FIELDS; f++) {
-			if (!widths[f])
+		for (unsigned c = 0; c < COLUMNS; c++) {
+			if (!widths[c])
 				continue;
 			if (i)
-				fill_cell(&rows[i - 1], f, cell);
-			printf(f ? "%s%*s" : "%s%-*s", gap, widths[f], i ? cell : heads[f]);
+				fill_cell(&rows[i - 1], c, cell);
+			printf(c == BENCH_LABEL ? "%s%-*s" : "%s%*s", gap, widths[c], i ? cell : head(c));
 			gap = "  ";
 		}
 		printf("\n");

@@ -5,6 +5,22 @@
 
 #include "bench.h"
 
+enum { BENCH_CELL = 32 };
+
+/* What tells rows apart, as columns of a table. Word columns come behind those of numbers. */
+enum bench_field {
+	BENCH_LABEL, BENCH_CLUSTER, BENCH_HINT, BENCH_L2, BENCH_ENTRY, BENCH_REFCOUNT, BENCH_DEPTH,
+	BENCH_METADATA_DEPTH, BENCH_FORMAT, BENCH_PREALLOCATION, BENCH_AIO, BENCH_OPTIONS, BENCH_FIELDS,
+};
+
+const char *bench_field_name(enum bench_field f);
+/* As text; "-": the row has none. Cut to BENCH_CELL. Returns cell. */
+const char *bench_field_text(const struct bench_row *row, enum bench_field f, char *cell);
+/* As a number; false: it is none, or the row has none. */
+bool bench_field_number(const struct bench_row *row, enum bench_field f, uint64_t *number);
+/* Whether the rows differ in it. */
+bool bench_field_varies(const struct bench_row *rows, unsigned n, enum bench_field f);
+
 double bench_per_op(const struct bench_row *row, uint64_t n);
 double bench_bytes_per_second(const struct bench_row *row);
 void bench_report_json(const struct bench_row *rows, unsigned n);
