@@ -438,7 +438,7 @@ static int run_own(const struct args *a, const struct bench_sweep *s)
 /* The requests and the images are those that were published: what would change them is refused. */
 static int check_preset(const struct args *a)
 {
-	static const int allowed[] = { PRESET, REAL, WRITEBACK, SIZE, SCRATCH, 'i', 'n', OPEN_OUTPUT, 'q' };
+	static const int allowed[] = { PRESET, REAL, WRITEBACK, SIZE, SCRATCH, PLOT, 'i', 'n', OPEN_OUTPUT, 'q' };
 	unsigned n;
 
 	if (a->operand_count) {
@@ -473,6 +473,7 @@ static int run_preset(const struct args *a)
 		.folder = args_text(a, SCRATCH),
 		.size = number(a, SIZE, BENCH_DEFAULT),
 		.writeback = args_text(a, WRITEBACK),
+		.plot = args_text(a, PLOT),
 		.form = (enum bench_form)number(a, OPEN_OUTPUT, BENCH_HUMAN),
 		.quiet = args_has(a, 'q'),
 	};
