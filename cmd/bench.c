@@ -10,19 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_mrc.h"
 #include "bench_preset.h"
+#include "bench_replay.h"
 #include "bench_sweep.h"
 #include "commands.h"
 #include "ui.h"
 
 enum { PATTERN = 256, FLUSH_INTERVAL, NO_DRAIN, RW, SEED, RUNTIME, WARMUP, ZIPF, FILL, L2_SIZE, L2_ENTRY,
        REFCOUNT_SIZE, CLUSTER_SIZE, PREALLOCATION, HINT, SIZE, SCRATCH, CREATE_OPTIONS, OPEN_OPTIONS,
-       METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PRESET, REAL, PLOT };
+       METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PRESET, REAL, PLOT, REPLAY,
+       MRC };
 
 /* Without --rw these ask for random requests; the second ones are about scratch images. */
 static const int own_options[] = { WARMUP, ZIPF, FILL, L2_SIZE, L2_ENTRY, REFCOUNT_SIZE, OPEN_OPTIONS,
-				   METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PLOT };
+				   METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PLOT, REPLAY, MRC };
 static const int scratch_options[] = { CLUSTER_SIZE, PREALLOCATION, HINT, SIZE, SCRATCH, CREATE_OPTIONS };
+
+/* What --mrc has no use for: it measures nothing, and finds the size of the cache itself. */
+static const int measuring_options[] = { RUNTIME, FILL, L2_SIZE, TRACE, RUNS, PLOT };
 
 /* What --rw asks for, in the order of its words. */
 static const struct {
@@ -62,6 +68,10 @@ static const struct opt options[] = {
 	{ .id = RUNS, .name = "runs", .kind = OPT_NUMBER, .arg = "N", .min = 1, .max = 1000,
 	  .help = "Measure so often; tells the median and the spread" },
 	{ .id = FILL, .name = "fill", .help = "Write the whole image first; on FILE it needs -w, too" },
+	{ .id = REPLAY, .name = "replay", .kind = OPT_FILE, .arg = "FILE",
+	  .help = "Requests as recorded: lines \"OFFSET LENGTH\" (with r or w\n"
+		  "behind), an iolog of fio, or what blkparse prints" },
+	{ .id = MRC, .name = "mrc", .help = "Send nothing, tell how large an L2 cache the requests need" },
 	{ .id = TRACE, .name = "trace", .kind = OPT_FILE, .arg = "FILE",
 	  .help = "Write \"OFFSET LENGTH\" of each request to a file" },
 	{ .id = PLOT, .name = "plot", .kind = OPT_FILE, .arg = "FILE.svg",
@@ -100,7 +110,8 @@ static const struct opt options[] = {
 	  .help = "Where these are made (default: $TMPDIR, else /var/tmp)" },
 	{ .id = PRESET, .name = "preset", .kind = OPT_WORDS, .arg = "NAMES",
 	  .values = "l2-size l2-entry-size l2-rounding l2-on-disk all help",
-	  .help = "Measure again what others have published, beside their\nfigures; '--preset=help' tells what there is" },
+	  .help = "Measure again what others have published, beside their\n"
+		  "figures; '--preset=help' tells what there is" },
 	{ .id = REAL, .name = "real",
 	  .help = "With --preset: on this machine's disk, not on a model of\nthe one that was measured" },
 	{ .id = 't', .letter = 't', .name = "cache", .kind = OPT_CACHE, .arg = "CACHE",
@@ -180,6 +191,41 @@ static int read_warmup(const char *text, struct qimg_workload *w)
 	return -1;
 }
 
+/* The recording, kept by w, is the caller's to free, also on failure. */
+static int read_replay(const struct args *a, struct qimg_workload *w)
+{
+	static const int others[] = { ZIPF, 's', 'S', 'o' };
+	const char *other = GIVEN(a, others);
+
+	if (!args_has(a, REPLAY))
+		return 0;
+	if (other) {
+		ui_error("--replay says where requests go and how long they are: --%s is of no use", other);
+		return -1;
+	}
+	if (bench_replay(args_text(a, REPLAY), args_has(a, RW), w))
+		return -1;
+	if (!args_has(a, 'c') && !w->run_ns)
+		w->count = qimg_recording_info(w->recording)->requests;
+	return 0;
+}
+
+/* --mrc without what it can't do. -1 after a message. */
+static int check_mrc(const struct args *a, const struct qimg_workload *w)
+{
+	const char *other = GIVEN(a, measuring_options);
+
+	if (!args_has(a, MRC))
+		return 0;
+	if (other)
+		ui_error("--mrc measures nothing, and finds sizes of the L2 cache itself: --%s is of no use", other);
+	else if (w->warm_ns)
+		ui_error("--mrc needs the warm-up as a number of requests, since it takes no time");
+	else
+		return 0;
+	return -1;
+}
+
 static int read_order(const struct args *a, struct qimg_workload *w)
 {
 	if (args_has(a, RW)) {
@@ -191,12 +237,20 @@ static int read_order(const struct args *a, struct qimg_workload *w)
 		ui_error("--runtime needs --rw");
 		return -1;
 	}
+	return 0;
+}
+
+/* Whether what is there may be overwritten. -1 after a message. */
+static int check_writes(const struct args *a, const struct qimg_workload *w)
+{
 	/* A scratch image has nothing to lose. */
-	if (!a->operand_count || args_has(a, 'w'))
+	if (!a->operand_count || args_has(a, 'w') || args_has(a, MRC))
 		return 0;
 	if (!w->write_percent && !args_has(a, FILL))
 		return 0;
-	if (w->write_percent)
+	if (w->order == QIMG_RECORDED)
+		ui_error("What is recorded writes to the image: say -w, too, if that is meant");
+	else if (w->write_percent)
 		ui_error("--rw=%s overwrites the image: say -w, too, if that is meant", args_text(a, RW));
 	else
 		ui_error("--fill overwrites the image: say -w, too, if that is meant");
@@ -219,7 +273,8 @@ static int read_workload(const struct args *a, struct qimg_workload *w)
 		.no_drain = args_has(a, NO_DRAIN),
 	};
 	w->step = number(a, 'S', w->size);
-	if (read_order(a, w) || read_zipf(args_text(a, ZIPF), w) || read_warmup(args_text(a, WARMUP), w))
+	if (read_order(a, w) || read_zipf(args_text(a, ZIPF), w) || read_warmup(args_text(a, WARMUP), w) ||
+	    read_replay(a, w) || check_writes(a, w))
 		return -1;
 	if (w->size > INT32_MAX || w->step > INT32_MAX) {
 		ui_error("The %s of requests is at most 2147483647 bytes", w->size > INT32_MAX ? "size" : "step");
@@ -303,7 +358,7 @@ static int read_scratch(const struct args *a, struct bench_sweep *s, struct benc
 	text = args_text(a, 'f');
 	if (text && bench_texts_read(&s->format, "--format", text, qimg_formats()))
 		return -1;
-	c->scratch.size = number(a, SIZE, UINT64_C(1) << 30);
+	c->scratch.size = number(a, SIZE, bench_replay_size(&c->work));
 	c->scratch.folder = args_text(a, SCRATCH);
 	c->scratch.more = args_text(a, CREATE_OPTIONS);
 	/* Without tables there would be no metadata to read. */
@@ -317,8 +372,8 @@ static int read_case(const struct args *a, struct bench_sweep *s, struct bench_c
 {
 	const char *name = GIVEN(a, scratch_options);
 
-	if (read_workload(a, &c->work) || open_how(a, 't', &c->how) || read_engine(a, s, &c->how) ||
-	    read_lists(a, s))
+	if (read_workload(a, &c->work) || check_mrc(a, &c->work) || open_how(a, 't', &c->how) ||
+	    read_engine(a, s, &c->how) || read_lists(a, s))
 		return -1;
 	c->fill = args_has(a, FILL);
 	c->runs = (unsigned)number(a, RUNS, 1);
@@ -521,12 +576,15 @@ static int run(const struct args *a)
 	}
 	if (!ret && args_has(a, PLOT))
 		ret = check_plot(args_text(a, PLOT), s);
-	if (!ret && (is_own(a) || s->n > 1 || number(a, OPEN_OUTPUT, BENCH_HUMAN) != BENCH_HUMAN))
+	if (!ret && args_has(a, MRC))
+		ret = bench_mrc(s->cases, s->n, (enum bench_form)number(a, OPEN_OUTPUT, BENCH_HUMAN));
+	else if (!ret && (is_own(a) || s->n > 1 || number(a, OPEN_OUTPUT, BENCH_HUMAN) != BENCH_HUMAN))
 		ret = run_own(a, s);
 	else if (!ret)
 		ret = run_compatible(a, &s->cases[0]);
 	bench_sweep_free(s);
 	free(s);
+	bench_replay_free(&c.work);
 	return ret ? 1 : 0;
 }
 

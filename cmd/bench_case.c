@@ -243,6 +243,16 @@ static uint64_t range_end(const struct qimg_workload *w, uint64_t size)
 	return w->offset + (end > w->size ? end : w->size);
 }
 
+/* Where one of the samples of a recording is. */
+static uint64_t recorded(const struct qimg_recording *r, unsigned i)
+{
+	uint64_t n = qimg_recording_info(r)->requests;
+	struct qimg_recorded q;
+
+	qimg_recording_get(r, n < SAMPLES ? i % n : n / SAMPLES * i, &q);
+	return q.off;
+}
+
 /*
  * How much of what is read is not there: per cent, of a number of places. A model does not know of holes in
  * files. Looked for apart from the run, whose caches it would fill.
@@ -263,7 +273,14 @@ static int look_for_holes(const struct bench_case *c, const char *name, unsigned
 	end = range_end(&c->work, qimg_size(img));
 	step = end > from ? (end - from) / SAMPLES : 0;
 	for (unsigned i = 0; i < SAMPLES && end > from && !ret; i++) {
-		ret = qimg_source(img, from + i * step, &source, &e);
+		uint64_t at = from + i * step;
+
+		if (c->work.order == QIMG_RECORDED)
+			at = recorded(c->work.recording, i);
+		/* The run tells what is beyond the end. */
+		if (at >= end)
+			continue;
+		ret = qimg_source(img, at, &source, &e);
 		holes += is_model(engine(c)) ? source == QIMG_SOURCE_NONE : source != QIMG_SOURCE_DISK;
 	}
 	if (ret)
@@ -335,9 +352,10 @@ static void warmed(void *ctx)
 static void trace(void *ctx, uint64_t off, uint64_t len, bool write)
 {
 	struct seen *s = ctx;
+	unsigned percent = s->row->c.work.write_percent;
+	bool mixed = percent && percent < 100;
 
-	(void)write;
-	fprintf(s->trace, "%" PRIu64 " %" PRIu64 "\n", off, len);
+	fprintf(s->trace, "%" PRIu64 " %" PRIu64 "%s\n", off, len, !mixed ? "" : write ? " w" : " r");
 }
 
 static int run_open(const struct bench_case *c, struct seen *s)

@@ -84,7 +84,7 @@ static void add_what(struct fields *all, const struct bench_row *row)
 	add_word(all, "metadata-writeback", c->writeback);
 	add_word(all, "open-options", c->more);
 	add_count(all, "depth", c->work.depth);
-	add_count(all, "request-size", c->work.size);
+	add_maybe(all, "request-size", c->work.size, c->work.order != QIMG_RECORDED);
 	add_maybe(all, "seed", c->work.seed, c->work.order != QIMG_IN_STEPS);
 	add_real(all, "zipf", c->work.theta, 4, c->work.order == QIMG_ZIPF);
 	add_yes(all, "fill", c->fill);
@@ -127,7 +127,7 @@ static void add_seen(struct fields *all, const struct bench_row *row)
 
 /* ---- JSON ---- */
 
-static void print_string(const char *text)
+void bench_json_string(const char *text)
 {
 	putchar('"');
 	for (; *text; text++) {
@@ -148,7 +148,7 @@ static void print_json_field(const struct field *f)
 	printf("            \"%s\": ", f->key);
 	switch (f->kind) {
 	case NONE: printf("null"); break;
-	case WORD: print_string(f->word); break;
+	case WORD: bench_json_string(f->word); break;
 	case COUNT: printf("%" PRIu64, f->count); break;
 	case REAL: printf("%.*f", f->digits, f->real); break;
 	case YES: printf(f->count ? "true" : "false"); break;

@@ -25,10 +25,26 @@ double bench_bytes_per_second(const struct bench_row *row)
 	return row->result.ns ? (double)row->result.bytes * 1e9 / (double)row->result.ns : 0;
 }
 
+static void print_recorded(const struct qimg_workload *w)
+{
+	const struct qimg_recording_info *info = qimg_recording_info(w->recording);
+
+	if (w->run_ns)
+		printf("Sending requests for %" PRIu64 " seconds", w->run_ns / 1000000000);
+	else
+		printf("Sending %" PRIu64 " requests", w->count);
+	printf(" as recorded (%" PRIu64 ", up to %" PRIu64 " bytes each), %u in parallel\n", info->requests,
+	       info->longest, w->depth);
+}
+
 void bench_print_plan(const struct qimg_workload *w)
 {
 	const char *what = w->write_percent == 100 ? "write" : w->write_percent ? "read and write" : "read";
 
+	if (w->order == QIMG_RECORDED) {
+		print_recorded(w);
+		return;
+	}
 	if (w->run_ns)
 		printf("Sending %s requests for %" PRIu64 " seconds, %" PRIu64 " bytes each, %u in parallel",
 		       what, w->run_ns / 1000000000, w->size, w->depth);

@@ -56,5 +56,7 @@ const char *bench_rw(const struct bench_case *c)
 	};
 	unsigned percent = c->work.write_percent;
 
+	if (c->work.order == QIMG_RECORDED)
+		return "replay";
 	return names[c->work.order != QIMG_IN_STEPS][percent >= 100 ? 2 : percent > 0];
 }

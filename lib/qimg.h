@@ -386,8 +386,8 @@ int qimg_convert(const struct qimg_convert *c, struct qimg_error *e);
 
 /*
  * Requests that something else has made, to be made again. A file has one of these forms, found by content:
- * - lines "OFFSET LENGTH", or "OFFSET LENGTH r" and "... w": decimal or 0x hex, in bytes; empty lines and
- *   lines that start with # count for nothing;
+ * - lines "OFFSET LENGTH", or all of them "OFFSET LENGTH r" or "... w": decimal or 0x hex, in bytes; empty
+ *   lines and lines that start with # count for nothing;
  * - the iolog of fio, version 2 or 3: its lines "read" and "write";
  * - what blkparse prints: reads and writes. Of the events about one request one kind counts: those that
  *   queue it (Q) where there are any, else those that issue it (D), else those that complete it (C).
@@ -406,7 +406,7 @@ struct qimg_recorded {
 struct qimg_recording_info {
 	const char *form;			/* "list", "fio-2", "fio-3", "blkparse" */
 	uint64_t requests;			/* at least 1 */
-	uint64_t reads, writes;			/* of these; the others are EITHER */
+	uint64_t reads, writes;			/* of these; both 0: all are EITHER */
 	uint64_t bytes;				/* sum of the lengths */
 	uint64_t longest;			/* of one request */
 	uint64_t end;				/* behind the request that ends last on the disk */

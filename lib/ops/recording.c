@@ -141,6 +141,7 @@ static int same_target(struct parser *p, const char *target, struct qimg_error *
 
 static int parse_list(struct parser *p, char **word, unsigned words, struct qimg_error *e)
 {
+	const struct qimg_recording_info *info = &p->r->info;
 	unsigned op = QIMG_RECORDED_EITHER;
 	uint64_t off, len;
 
@@ -156,6 +157,8 @@ static int parse_list(struct parser *p, char **word, unsigned words, struct qimg
 		op = QIMG_RECORDED_WRITE;
 	else if (words == 3)
 		return bad(p, e, "This is neither r nor w:", word[2]);
+	if (info->requests && (op == QIMG_RECORDED_EITHER) != (!info->reads && !info->writes))
+		return bad_line(p, e, "Of all requests or of none r or w must be said");
 	return add(p, off, len, op, e);
 }
 

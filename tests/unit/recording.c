@@ -65,9 +65,12 @@ static void refused(const char *text, const char *words)
 
 static void test_lists(void)
 {
-	reads_as("0 4096\n8192 512 w\n0x1000\t0x10 r\n", "list", "0 4096 -;8192 512 w;4096 16 r;", "a list");
+	reads_as("0 4096 r\n8192 512 w\n0x1000\t0x10 r\n", "list", "0 4096 r;8192 512 w;4096 16 r;",
+		 "a list");
 	reads_as("# offset length\r\n\r\n  7 1  \r\n8 2", "list", "7 1 -;8 2 -;", "CRLF, blanks, no end of line");
 	refused("0 4096\n4096\n", "Line 2 ");
+	refused("0 4096\n0 512 r\n", "Line 2 ");
+	refused("0 4096 r\n0 512\n", "of none");
 	refused("0 4096 r 1\n", "an offset and a length");
 	refused("0 4096 x\n", "neither r nor w");
 	refused("0 4k\n", "no length: '4k'");
