@@ -2,7 +2,7 @@
 /*
  * Measuring one case. Each run opens the image anew, so that the caches of metadata are empty at its start;
  * a scratch image that is written to is made anew, too, since the second writes would find everything
- * allocated. Whatever happens, the scratch image is removed.
+ * allocated. One that is only read may serve several cases. Whatever happens, it is removed.
  */
 #include "bench.h"
 
@@ -447,23 +447,69 @@ static void choose(struct bench_row *runs, unsigned n, struct bench_row *row)
 	runs[middle].image = NULL;
 }
 
+/*
+ * A scratch image that is only read serves the next case, too, if that wants the same one: large ones that
+ * are full take long to make.
+ */
+static struct kept {
+	char *name;			/* NULL: there is none */
+	const struct bench_case *c;	/* what it was made for */
+} kept;
+
+static void drop(char *name)
+{
+	if (name)
+		qimg_scratch_remove(name);
+	free(name);
+}
+
+static bool alike(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool serves(const struct bench_case *made, const struct bench_case *c)
+{
+	const struct bench_scratch *a = &made->scratch, *b = &c->scratch;
+
+	return !c->file && !c->work.write_percent && alike(a->folder, b->folder) &&
+	       alike(a->format, b->format) && a->size == b->size && a->cluster_size == b->cluster_size &&
+	       alike(a->preallocation, b->preallocation) && a->extent_size_hint == b->extent_size_hint &&
+	       alike(a->more, b->more) && made->cold == c->cold && made->fill == c->fill &&
+	       made->work.pattern == c->work.pattern;
+}
+
+/* The name of one that is there already; NULL: none that serves. */
+static char *take_kept(const struct bench_case *c)
+{
+	char *name = kept.name;
+
+	kept.name = NULL;
+	if (!name || serves(kept.c, c))
+		return name;
+	drop(name);
+	return NULL;
+}
+
 int bench_measure(const struct bench_case *c, struct bench_row *row)
 {
 	unsigned n = c->runs ? c->runs : 1, unallocated = 0;
 	struct bench_row *runs = calloc(n, sizeof(*runs));
-	bool anew = !c->file && c->work.write_percent;
-	char *scratch = NULL;
+	bool anew = !c->file && c->work.write_percent, there;
+	char *scratch = take_kept(c);
 	int ret = runs ? 0 : -1;
 
 	if (!runs)
 		ui_error("Out of memory");
+	there = scratch;
 	for (unsigned i = 0; i < n && !ret; i++) {
+		bool new = anew || (!i && !there);
 		const char *name;
 
-		if (!c->file && (!i || anew))
+		if (!c->file && new)
 			ret = make(c, &scratch);
 		name = c->file ? c->file : scratch;
-		if (!ret && c->fill && (!i || anew))
+		if (!ret && c->fill && new)
 			ret = fill(c, name);
 		if (!ret && !i)
 			ret = look_for_holes(c, name, &unallocated);
@@ -476,9 +522,10 @@ int bench_measure(const struct bench_case *c, struct bench_row *row)
 	for (unsigned i = 0; runs && i < n; i++)
 		bench_row_free(&runs[i]);
 	free(runs);
-	if (scratch)
-		qimg_scratch_remove(scratch);
-	free(scratch);
+	if (!ret && !anew && place.rows)
+		kept = (struct kept){ scratch, c };
+	else
+		drop(scratch);
 	return ret;
 }
 
@@ -498,5 +545,7 @@ int bench_measure_all(const struct bench_case *c, struct bench_row *row, unsigne
 		ret = bench_measure(&c[*done], &row[*done]);
 	}
 	place.rows = 0;
+	drop(kept.name);
+	kept.name = NULL;
 	return ret;
 }

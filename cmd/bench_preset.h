@@ -31,6 +31,7 @@ struct preset_rows {
 struct preset {
 	const char *name;
 	const char *summary;		/* one line, for --preset=help */
+	bool draws;			/* run draws how->plot; else the rows are drawn as those of a sweep */
 	bool real_only;			/* no model knows about it: without how->real it is not called */
 	/*
 	 * Measures, adds to rows, and prints what it has found when how->form is BENCH_HUMAN and not

@@ -15,7 +15,7 @@
 
 /* A cell of each table; the last row has no figure of the thread. */
 #define CELLS(random, in_order)										\
-	{ .row = "in memory, all tables", .column = "", .published = (random) ? 99 : 21000,		\
+	{ .row = "in memory", .column = "", .published = (random) ? 99 : 21000,		\
 	  .l2_cache_size = 5 * M / 2, .l2_cache_entry_size = 64 * K },					\
 	{ .row = "in a file, O_DIRECT", .column = "", .published = (random) ? 99 : 21000,		\
 	  .l2_cache_size = 128 * K, .l2_cache_entry_size = 64 * K, .file_direct = "on" },		\
@@ -42,6 +42,7 @@ static const struct preset_table tables[] = {
 
 static const struct preset_thread thread = {
 	.title = "4K reads of a disk on a slow device, the L2 cache on a fast one",
+	.brief = "4K reads, slow disk, 20 GiB",
 	.published = "A. Garcia and K. Wolf, 'Allow storing the qcow2 L2 cache in disk', qemu-devel, December 2016",
 	.model = "model=hdd-2016",
 	.assumed = "Random access takes the disk 10.1 ms, it streams 84 MB/s, and a table that was read just\n"
@@ -89,5 +90,6 @@ static int run(const struct preset *p, const struct preset_how *how, struct pres
 }
 
 const struct preset preset_l2_on_disk = {
-	.name = "l2-on-disk", .summary = "The L2 cache in memory, in a file, or none, on a slow disk", .run = run,
+	.name = "l2-on-disk", .summary = "The L2 cache in memory, in a file, or none, on a slow disk",
+	.draws = true, .run = run,
 };

@@ -34,6 +34,7 @@ static const struct preset_table size_table = {
 
 static const struct preset_thread size_thread = {
 	.title = "random 4K reads of a fully populated disk, by the size of the L2 cache",
+	.brief = "random 4K reads, 20 GiB",
 	.published = "A. Garcia, 'Improving disk I/O performance in QEMU 2.5 with the qcow2 L2 cache', 2015",
 	.model = "model=ssd-2015",
 	.assumed = "A hit is 15.7 us of the thread that owns the image, loading a table of 64K takes the device\n"
@@ -50,7 +51,8 @@ static int run_size(const struct preset *p, const struct preset_how *how, struct
 }
 
 const struct preset preset_l2_size = {
-	.name = "l2-size", .summary = "Random reads by the size of the L2 cache, 20 GiB", .run = run_size,
+	.name = "l2-size", .summary = "Random reads by the size of the L2 cache, 20 GiB",
+	.draws = true, .run = run_size,
 };
 
 /* ---- l2-entry-size ---- */
@@ -84,6 +86,7 @@ static const struct preset_table entry_tables[] = {
 
 static const struct preset_thread entry_thread = {
 	.title = "random 4K reads of a fully populated disk, by the size of the L2 cache and of its entries",
+	.brief = "random 4K reads, 40 GiB",
 	.published = "A. Garcia, 'qcow2: Default to 4KB for the qcow2 cache entry size', QEMU commit af39bd0d9a88",
 	.model = "model=ssd-2018",
 	.assumed = "A hit is 17.9 us of the thread that owns the image; a load takes 147 us and the time for its\n"
@@ -99,5 +102,5 @@ static int run_entry(const struct preset *p, const struct preset_how *how, struc
 
 const struct preset preset_l2_entry_size = {
 	.name = "l2-entry-size", .summary = "Random reads by the size of the L2 cache and of its entries, 40 GiB",
-	.run = run_entry,
+	.draws = true, .run = run_entry,
 };

@@ -17,9 +17,9 @@
 #define LEAST_TABLES 2			/* that a cache has room for */
 
 static const struct preset_cell cells[] = {
-	{ .row = "128K, each table written by itself", .column = "", .published = 500,
+	{ .row = "128K, single", .column = "", .published = 500,
 	  .l2_cache_size = 128 * K, .l2_cache_entry_size = 64 * K, .writeback = "single" },
-	{ .row = "128K, all that are dirty at once", .column = "", .published = 500, .beside = true,
+	{ .row = "128K, shared", .column = "", .published = 500, .beside = true,
 	  .l2_cache_size = 128 * K, .l2_cache_entry_size = 64 * K, .writeback = "shared" },
 	{ .row = "192K", .column = "", .published = 16000,
 	  .l2_cache_size = 192 * K, .l2_cache_entry_size = 64 * K },
@@ -32,11 +32,13 @@ static const struct preset_table table = {
 
 static const struct preset_thread thread = {
 	.title = "5,000 random 4K writes to a thin disk of 3 tables, room for 2 (rounded down) and for 3",
+	.brief = "random 4K writes, 1280 MiB, thin",
 	.published = "A. Garcia, 'qcow2: Fix the calculation of the maximum L2 cache size', qemu-block, 2019",
 	.model = "model=thin-2019",
 	.assumed = "A hit is 62.5 us of the thread that owns the image. A table that has changed and has to make\n"
 		   "room for another one is written when all before it is on stable storage: write, flush, read\n"
-		   "take 6.6 ms.",
+		   "take 6.6 ms. With single each is written by itself, as the reference does; with shared, which\n"
+		   "is our own way, all that have changed are, since they have that to wait for in common.",
 	.size = 1280 * M, .cluster_size = 64 * K, .table = &table, .tables = 1,
 };
 
@@ -143,5 +145,5 @@ static int run(const struct preset *p, const struct preset_how *how, struct pres
 
 const struct preset preset_l2_rounding = {
 	.name = "l2-rounding", .summary = "Allocating writes with room for all L2 tables, and for one less",
-	.run = run,
+	.draws = true, .run = run,
 };

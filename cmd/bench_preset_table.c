@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_preset_plot.h"
 #include "ui.h"
 
 #define REAL_SECONDS 10			/* a slow disk does not have to do all requests */
@@ -154,6 +155,9 @@ void preset_print_head(const struct preset *p, const struct preset_thread *t, co
 	else
 		printf("Here: the caches are real, time is that of %s; ", engine(t, how));
 	printf("%s in clusters of %s\n", size, cluster);
+	if (disk_size(t, how) != t->size)
+		printf("That was measured on %s: sizes of caches are in proportion\n",
+		       preset_size(t->size, size, sizeof(size)));
 	if (t->assumed && !how->real)
 		printf("%s\n", t->assumed);
 }
@@ -248,7 +252,7 @@ int preset_table_run(const struct preset *p, const struct preset_thread *t, cons
 int preset_thread_run(const struct preset *p, const struct preset_thread *t, const struct preset_how *how,
 		      struct preset_rows *rows)
 {
-	unsigned first;
+	unsigned first, from = rows->n;
 
 	if (how->form == BENCH_HUMAN && !how->quiet)
 		preset_print_head(p, t, how);
@@ -256,5 +260,5 @@ int preset_thread_run(const struct preset *p, const struct preset_thread *t, con
 		if (preset_table_run(p, t, &t->table[i], how, rows, &first) || ui_flush())
 			return -1;
 	}
-	return 0;
+	return how->plot ? preset_plot(p, t, how, rows->row + from) : 0;
 }

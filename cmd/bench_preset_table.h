@@ -36,7 +36,7 @@ struct preset_table {
 
 /* What has been published together. */
 struct preset_thread {
-	const char *title;
+	const char *title, *brief;	/* brief: for a plot */
 	const char *published;		/* by whom, and where */
 	const char *model;		/* the engine */
 	const char *assumed;		/* of what is not known, lines divided by '\n'; or NULL */

@@ -49,7 +49,7 @@ no_small_caches() {
 	equal "$(json out '[r["ratio"] > 1.2 for r in d["runs"] if r["metadata-writeback"] == "shared"]')" '[true]'
 	equal "$(json out 'all(r["writes"] == 5000 for r in d["runs"])')" true
 	qimg bench --preset=l2-rounding --writeback=single --output=json >out
-	equal "$(json out '[r["label"] for r in d["runs"]]')" '["128K, each table written by itself", "192K"]'
+	equal "$(json out '[r["label"] for r in d["runs"]]')" '["128K, single", "192K"]'
 }
 
 @test 'l2-rounding: the arithmetic' {
@@ -69,7 +69,7 @@ no_small_caches() {
 	near l2-on-disk 0.05 5 'r["label"].startswith("random")'
 	near l2-on-disk 0.10 5 'r["label"].startswith("sequential")'
 	# in memory there is what the cache may have, or little and a file
-	equal "$(json out '[r["cache-bytes"] >> 10 for r in d["runs"] if "all tables" in r["label"]][0] >= 2560')" true
+	equal "$(json out '[r["cache-bytes"] >> 10 for r in d["runs"] if "in memory" in r["label"]][0] >= 2560')" true
 	equal "$(json out 'max(r["cache-bytes"] for r in d["runs"] if "in a file" in r["label"]) < 400 << 10')" true
 	equal "$(json out 'min(r["cache-file-cached-bytes"] for r in d["runs"] if r["label"] == "random: in a file, page cache") > 0')" true
 }
@@ -107,6 +107,22 @@ no_small_caches() {
 	equal "$(ls -A room)" ''
 	qimg bench --preset=l2-rounding,l2-size --output=csv >out
 	equal "$(wc -l <out)" 16
+}
+
+@test 'drawn, with the published points' {
+	local name
+	for name in l2-size l2-entry-size l2-rounding l2-on-disk; do
+		qimg bench -q --preset=$name --plot=$name.svg
+		python3 - $name.svg <<-'END' || fail "$name"
+		import sys, xml.etree.ElementTree as tree
+		text = [t.text for t in tree.parse(sys.argv[1]).iter('{http://www.w3.org/2000/svg}text')]
+		assert any('published' in t for t in text if t) and any('here' in t for t in text if t), text
+		END
+	done
+	fails qimg bench --preset=l2-size,l2-rounding --plot=two.svg
+	says 'one preset'
+	[ ! -e two.svg ]
+	fails qimg bench -q --preset=l2-rounding --plot=no/where.svg
 }
 
 @test 'what can not be meant is refused' {
