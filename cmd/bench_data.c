@@ -4,6 +4,7 @@
  * does not apply is null (CSV: empty).
  */
 #include "bench_report.h"
+#include "ui.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,28 +128,12 @@ static void add_seen(struct fields *all, const struct bench_row *row)
 
 /* ---- JSON ---- */
 
-void bench_json_string(const char *text)
-{
-	putchar('"');
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		else if (c < ' ')
-			printf("\\u%04x", c);
-		else
-			putchar(c);
-	}
-	putchar('"');
-}
-
 static void print_json_field(const struct field *f)
 {
 	printf("            \"%s\": ", f->key);
 	switch (f->kind) {
 	case NONE: printf("null"); break;
-	case WORD: bench_json_string(f->word); break;
+	case WORD: ui_json_string(f->word); break;
 	case COUNT: printf("%" PRIu64, f->count); break;
 	case REAL: printf("%.*f", f->digits, f->real); break;
 	case YES: printf(f->count ? "true" : "false"); break;

@@ -235,7 +235,7 @@ static void print_json(const struct curve *v)
 
 	printf("        {\n            \"file\": ");
 	if (v->c->file)
-		bench_json_string(v->c->file);
+		ui_json_string(v->c->file);
 	else
 		printf("null");
 	printf(",\n            \"virtual-size\": %" PRIu64 ",\n            \"cluster-size\": %" PRIu32

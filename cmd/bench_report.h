@@ -23,7 +23,6 @@ bool bench_field_varies(const struct bench_row *rows, unsigned n, enum bench_fie
 
 double bench_per_op(const struct bench_row *row, uint64_t n);
 double bench_bytes_per_second(const struct bench_row *row);
-void bench_json_string(const char *text);	/* in quotes */
 void bench_report_json(const struct bench_row *rows, unsigned n);
 void bench_report_csv(const struct bench_row *rows, unsigned n);
 

@@ -12,6 +12,7 @@
 
 const struct command *const commands[] = {
 	&bench_command,
+	&check_command,
 	&convert_command,
 	&create_command,
 	&info_command,

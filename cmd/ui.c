@@ -268,6 +268,22 @@ const char *ui_nearest(const char *word, const char *const *list)
 	return best <= 1 + len / 4 ? found : NULL;
 }
 
+void ui_json_string(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c < ' ')
+			printf("\\u%04x", c);
+		else
+			putchar(c);
+	}
+	putchar('"');
+}
+
 int ui_json(const struct qimg_value *v)
 {
 	char *text = qimg_value_json(v);

@@ -302,6 +302,77 @@ struct qimg_progress {
 	void (*note)(void *ctx, const char *text);
 };
 
+/* ---- checking ---------------------------------------------------------------------------------- */
+
+/* What can be wrong with an image. */
+enum qimg_fault {
+	QIMG_FAULT_LEAK,		/* a refcount above the number of references: lost space */
+	QIMG_FAULT_REFCOUNT,		/* one below it: the cluster may be given away while it is used */
+	QIMG_FAULT_OVERLAP,		/* metadata where other metadata is, or data */
+	QIMG_FAULT_COPIED,		/* the COPIED bit of an entry does not go with the refcount */
+	QIMG_FAULT_HEADER,		/* what the header refers to is not there */
+	QIMG_FAULT_L1_ENTRY,
+	QIMG_FAULT_L2_ENTRY,
+	QIMG_FAULT_SUBCLUSTERS,		/* bitmaps of an extended L2 entry contradict themselves */
+	QIMG_FAULT_PACKED,		/* a compressed cluster where none can be */
+	QIMG_FAULT_DATA_FILE,		/* an offset in an external data file that is not the guest's */
+	QIMG_FAULT_REFCOUNT_ENTRY,	/* of the refcount table */
+	QIMG_FAULT_SNAPSHOT_TABLE,
+	QIMG_FAULT_SNAPSHOT_L1,
+	QIMG_FAULT_BITMAP_DIRECTORY,
+	QIMG_FAULT_BITMAP_ENTRY,	/* of the table of a bitmap */
+	QIMG_FAULT_CRYPT_HEADER,
+	QIMG_FAULT_INFLATE,		/* QIMG_CHECK_DEEP: a compressed cluster that is none */
+	QIMG_FAULT_DATA,		/* QIMG_CHECK_DEEP: a cluster that cannot be read */
+	QIMG_FAULT_UNREAD,		/* metadata that cannot be read: the check is not complete */
+	QIMG_FAULTS
+};
+
+/* "leak", "l2-entry", ... */
+const char *qimg_fault_name(enum qimg_fault fault);
+
+struct qimg_finding {
+	enum qimg_fault fault;
+	bool has_host, has_guest;	/* whether these are known */
+	uint64_t host, host_len;	/* in the image file */
+	uint64_t guest, guest_len;	/* of the disk: what it touches (first) */
+	const char *snapshot;		/* whose disk that is, NULL: the active one */
+	uint64_t clusters;		/* LEAK, REFCOUNT: so many from host on, all with */
+	uint64_t refcount, references;	/* these */
+	const char *text;		/* one sentence without a final dot; it lives until the call returns */
+};
+
+enum {					/* flags of struct qimg_check */
+	QIMG_CHECK_DEEP = 1 << 0,	/* also reads all data and inflates what is compressed */
+};
+
+struct qimg_check {
+	unsigned flags;
+	uint64_t memory;		/* for counting references, in bytes; 0: 512 MiB */
+	/* Called for each finding, max_findings times for a kind; others are only counted. May be NULL. */
+	void (*finding)(void *ctx, const struct qimg_finding *f);
+	void *ctx;
+	uint64_t max_findings;
+	const struct qimg_progress *progress;	/* or NULL; in bytes of metadata (DEEP: and data) */
+};
+
+struct qimg_check_result {
+	uint64_t found[QIMG_FAULTS];	/* how often; leaks and refcounts by clusters */
+	uint64_t corruptions, leaks, errors;	/* their sums: all but LEAK and UNREAD, LEAK, UNREAD */
+	uint64_t leaked_bytes;
+	uint64_t total_clusters;	/* of the disk */
+	uint64_t allocated, fragmented, compressed;	/* of these: by the active tables */
+	uint64_t image_end;		/* behind the last cluster in use, in bytes */
+	unsigned passes;		/* over the tables: more than 1 where memory was too small for one */
+};
+
+/*
+ * Checks the metadata of an image, which should have been opened with QIMG_OPEN_CHECK; nothing is written.
+ * Fails when it could not be carried out at all: ENOTSUP, the format has nothing to check.
+ */
+int qimg_check_run(struct qimg_image *img, const struct qimg_check *c, struct qimg_check_result *r,
+		   struct qimg_error *e);
+
 /* ---- creating --------------------------------------------------------------------------------- */
 
 /* One creation option of a format, for -o help and completion. */

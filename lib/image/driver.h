@@ -157,6 +157,9 @@ struct driver {
 	bool (*cache_stats)(struct qimg_image *img, enum qimg_cache which, struct qimg_cache_stats *s);
 	/* NULL, or the file in which a second level of these caches is, NULL: there is none. */
 	struct file *(*cache_file)(struct qimg_image *img);
+	/* NULL: there is nothing to check; or as qimg_check_run. */
+	int (*check)(struct qimg_image *img, const struct qimg_check *c, struct qimg_check_result *r,
+		     struct qimg_error *e);
 	int (*load_snapshot)(struct qimg_image *img, const char *spec, struct qimg_error *e);
 
 	/*

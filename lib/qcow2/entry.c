@@ -25,9 +25,10 @@ static unsigned packed_shift(const struct qcow2 *q)
 	return 62 - (q->cluster_bits - 8);
 }
 
-static int bad(const struct qcow2 *q, uint64_t guest, const char *what, uint64_t raw,
-	       struct qimg_error *e)
+static int bad(const struct qcow2 *q, uint64_t guest, struct entry *en, enum entry_fault fault,
+	       const char *what, uint64_t raw, struct qimg_error *e)
 {
+	en->fault = fault;
 	return error_set(e, EIO, "L2 entry 0x%016" PRIx64 " of '%s' at guest offset 0x%" PRIx64 ": %s",
 			 raw, q->img->name, guest, what);
 }
@@ -38,11 +39,13 @@ static int get_packed(const struct qcow2 *q, uint64_t raw, uint64_t guest, struc
 	unsigned shift = packed_shift(q);
 
 	if (q->external)
-		return bad(q, guest, "compressed cluster in an image with a data file", raw, e);
+		return bad(q, guest, en, ENTRY_BAD_PACKED,
+			   "compressed cluster in an image with a data file", raw, e);
 	en->kind = ENTRY_PACKED;
 	en->host = raw & ((UINT64_C(1) << shift) - 1);
 	if (en->host >> 56)
-		return bad(q, guest, "compressed cluster beyond the last valid host offset", raw, e);
+		return bad(q, guest, en, ENTRY_BAD_PACKED,
+			   "compressed cluster beyond the last valid host offset", raw, e);
 	en->packed = (uint32_t)((((raw & ~COPIED & ~PACKED) >> shift) + 1) * 512 -
 				(en->host & 511));
 	return 0;
@@ -63,9 +66,11 @@ int entry_get(const struct qcow2 *q, const uint8_t *p, uint64_t guest, struct en
 	/* Offset 0 is a place only in a data file, where COPIED tells it from "unallocated". */
 	host = en->host || (q->external && en->copied);
 	if (!is_aligned(en->host, q->cluster_size))
-		return bad(q, guest, "host offset is not aligned to a cluster", raw, e);
+		return bad(q, guest, en, ENTRY_UNALIGNED,
+			   "host offset is not aligned to a cluster", raw, e);
 	if (q->external && host && en->host != round_down(guest, q->cluster_size))
-		return bad(q, guest, "offset in the data file differs from the guest offset", raw, e);
+		return bad(q, guest, en, ENTRY_NOT_GUEST,
+			   "offset in the data file differs from the guest offset", raw, e);
 
 	if (q->extended) {
 		uint64_t bitmap = be64_get(p + 8);
@@ -73,18 +78,35 @@ int entry_get(const struct qcow2 *q, const uint8_t *p, uint64_t guest, struct en
 		en->alloc = (uint32_t)bitmap;
 		en->zero = (uint32_t)(bitmap >> 32);
 		if (en->alloc & en->zero)
-			return bad(q, guest, "subclusters both allocated and zero", raw, e);
+			return bad(q, guest, en, ENTRY_BAD_SUBCLUSTERS,
+				   "subclusters both allocated and zero", raw, e);
 		if (en->alloc && !host)
-			return bad(q, guest, "allocated subclusters without a host cluster", raw, e);
+			return bad(q, guest, en, ENTRY_BAD_SUBCLUSTERS,
+				   "allocated subclusters without a host cluster", raw, e);
 		en->kind = host ? ENTRY_DATA : ENTRY_HOLE;
 	} else if (raw & ZERO) {
 		if (q->h.version < 3)
-			return bad(q, guest, "zero cluster in an image of version 2", raw, e);
+			return bad(q, guest, en, ENTRY_BAD_VERSION,
+				   "zero cluster in an image of version 2", raw, e);
 		en->kind = host ? ENTRY_ZERO_HOST : ENTRY_ZERO;
 	} else {
 		en->kind = host ? ENTRY_DATA : ENTRY_HOLE;
 	}
 	return 0;
+}
+
+uint64_t entry_reserved(const struct qcow2 *q, const uint8_t *p)
+{
+	uint64_t raw = be64_get(p), known = OFFSET_MASK | COPIED | PACKED;
+
+	if (raw & PACKED)
+		return q->extended ? be64_get(p + 8) : 0;
+	return raw & ~(q->extended ? known : known | ZERO);
+}
+
+uint64_t entry_l1_reserved(uint64_t l1e)
+{
+	return l1e & ~(OFFSET_MASK | COPIED);
 }
 
 void entry_put(const struct qcow2 *q, uint8_t *p, const struct entry *en)

@@ -18,12 +18,22 @@ enum entry_kind {
 	ENTRY_PACKED,		/* compressed */
 };
 
+enum entry_fault {
+	ENTRY_SOUND,
+	ENTRY_UNALIGNED,
+	ENTRY_BAD_VERSION,		/* a zero cluster in an image of version 2 */
+	ENTRY_BAD_PACKED,		/* compressed where nothing can be */
+	ENTRY_NOT_GUEST,		/* an offset in a data file that is not the guest's */
+	ENTRY_BAD_SUBCLUSTERS,
+};
+
 struct entry {
 	enum entry_kind kind;
 	bool copied;		/* the refcount of the host cluster is exactly one */
 	uint64_t host;		/* DATA, ZERO_HOST: cluster; PACKED: first byte */
 	uint32_t packed;	/* PACKED: bytes up to the end of the last sector */
 	uint32_t alloc, zero;	/* extended L2: one bit a subcluster */
+	enum entry_fault fault;	/* why entry_get failed */
 };
 
 /*
@@ -32,6 +42,19 @@ struct entry {
  */
 int entry_get(const struct qcow2 *q, const uint8_t *p, uint64_t guest, struct entry *en,
 	      struct qimg_error *e);
+/* The bits of the entry at p that no reader may rely on and that are set all the same. */
+uint64_t entry_reserved(const struct qcow2 *q, const uint8_t *p);
+uint64_t entry_l1_reserved(uint64_t l1e);
+/*
+ * The most frequent kind, decided in one look: no extended entry, a data cluster, and no other bit but COPIED.
+ * False also for what has faults.
+ */
+static inline bool entry_is_plain(uint64_t raw, uint32_t cluster_size, uint64_t *host, bool *copied)
+{
+	*host = raw & ~(UINT64_C(1) << 63);
+	*copied = raw >> 63;
+	return *host && !(*host >> 56) && !(*host & (cluster_size - 1));
+}
 void entry_put(const struct qcow2 *q, uint8_t *p, const struct entry *en);
 /* A compressed cluster's descriptor can express this place and length. */
 bool entry_can_pack(const struct qcow2 *q, uint64_t host, uint32_t packed);

@@ -152,6 +152,8 @@ int qcow2_info(struct qimg_image *img, struct qimg_value *info, struct qimg_erro
 int qcow2_cache_info(struct qimg_image *img, struct qimg_value *info, struct qimg_error *e);
 bool qcow2_cache_stats(struct qimg_image *img, enum qimg_cache which, struct qimg_cache_stats *s);
 struct file *qcow2_cache_file(struct qimg_image *img);
+int qcow2_check(struct qimg_image *img, const struct qimg_check *c, struct qimg_check_result *r,
+		struct qimg_error *e);
 int qcow2_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_error *e);
 extern const struct qimg_option qcow2_create_options[];
 int qcow2_create_check(struct qimg_creation *c, struct qimg_error *e);

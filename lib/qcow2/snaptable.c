@@ -79,7 +79,8 @@ static int load_entry(struct qcow2 *q, uint32_t index, uint64_t *off, struct sna
 	s->name = mem_strndup((char *)b + s->extra_len + id_len, name_len, e);
 	s->extra = b;
 	decode_extra(q, s);
-	*off = at + round_up(SNAP_HEAD + len, 8);
+	s->entry_len = (uint32_t)round_up(SNAP_HEAD + len, 8);
+	*off = at + s->entry_len;
 	return s->id && s->name ? 0 : -1;
 }
 

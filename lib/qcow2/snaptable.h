@@ -23,6 +23,7 @@ struct snapshot {
 	uint64_t icount;		/* UINT64_MAX: not recorded */
 	uint8_t *extra;			/* all extra data, known and unknown */
 	uint32_t extra_len;
+	uint32_t entry_len;		/* bytes that the entry takes in the table, padding included */
 };
 
 /* Reads the table into q->snapshots (q->h.nb_snapshots entries), once. */

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Printing what a check has found. */
+#include "findings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ui.h"
+
+#define OF_A_KIND 3			/* examples in a group */
+
+struct finding {
+	struct qimg_finding f;
+	char *text, *snapshot;		/* copies of f's */
+};
+
+/* What each kind means to whoever owns the image. */
+static const char *const meaning[QIMG_FAULTS] = {
+	[QIMG_FAULT_LEAK] = "space of the file that is not used and not given away again; no harm to data",
+	[QIMG_FAULT_REFCOUNT] = "clusters that are used and count as free, or as used less often: the next write "
+				"may overwrite them",
+	[QIMG_FAULT_OVERLAP] = "two things are stored in one place: at least one of them is damaged",
+	[QIMG_FAULT_COPIED] = "a mark that allows writing in place does not go with the refcount: a snapshot "
+			      "may change, or a write may be slower",
+	[QIMG_FAULT_HEADER] = "a table that the header refers to is not in the file",
+	[QIMG_FAULT_L1_ENTRY] = "a whole table of the disk cannot be found: that range does not read",
+	[QIMG_FAULT_L2_ENTRY] = "a cluster of the disk cannot be found: that range does not read",
+	[QIMG_FAULT_SUBCLUSTERS] = "the parts of a cluster contradict each other: that range does not read",
+	[QIMG_FAULT_PACKED] = "a compressed cluster that is not there, or not all of it",
+	[QIMG_FAULT_DATA_FILE] = "data is expected at another place of the data file than the disk's",
+	[QIMG_FAULT_REFCOUNT_ENTRY] = "refcounts of a part of the file are lost; they can be counted again",
+	[QIMG_FAULT_SNAPSHOT_TABLE] = "the list of snapshots is damaged",
+	[QIMG_FAULT_SNAPSHOT_L1] = "a snapshot cannot be read",
+	[QIMG_FAULT_BITMAP_DIRECTORY] = "the list of dirty bitmaps is damaged: the next incremental backup has to be "
+					"a full one",
+	[QIMG_FAULT_BITMAP_ENTRY] = "a dirty bitmap is damaged: the next incremental backup has to be a full one",
+	[QIMG_FAULT_CRYPT_HEADER] = "the encryption header is not where it should be",
+	[QIMG_FAULT_INFLATE] = "compressed data that does not inflate: that range does not read",
+	[QIMG_FAULT_DATA] = "the host cannot read data: that range does not read",
+	[QIMG_FAULT_UNREAD] = "the host cannot read metadata: the check is not complete",
+};
+
+static bool of_clusters(enum qimg_fault fault)
+{
+	return fault == QIMG_FAULT_LEAK || fault == QIMG_FAULT_REFCOUNT;
+}
+
+/* In the words that scripts know. A run of clusters takes a line each. */
+static void print_lines(struct findings *l, const struct qimg_finding *f)
+{
+	uint64_t bytes = f->clusters ? f->host_len / f->clusters : 0;
+
+	if (!of_clusters(f->fault)) {
+		if (l->shown++ < l->most)
+			fprintf(stderr, "ERROR %s\n", f->text);
+		return;
+	}
+	for (uint64_t i = 0; i < f->clusters && l->shown < l->most; i++, l->shown++)
+		fprintf(stderr, "%s %" PRIu64 " refcount=%" PRIu64 " reference=%" PRIu64 "\n",
+			f->fault == QIMG_FAULT_LEAK ? "Leaked cluster" : "ERROR cluster", f->host / bytes + i,
+			f->refcount, f->references);
+}
+
+static void keep(struct findings *l, const struct qimg_finding *f)
+{
+	struct finding *one, *list = l->list;
+
+	if (l->count == l->room) {
+		size_t room = l->room ? l->room * 2 : 64;
+
+		list = realloc(l->list, room * sizeof(*list));
+		if (list) {
+			l->list = list;
+			l->room = room;
+		}
+	}
+	if (!list) {
+		l->no_memory = true;
+		return;
+	}
+	one = &l->list[l->count];
+	one->f = *f;
+	one->text = strdup(f->text);
+	one->snapshot = f->snapshot ? strdup(f->snapshot) : NULL;
+	if (!one->text || (f->snapshot && !one->snapshot)) {
+		free(one->text);
+		free(one->snapshot);
+		l->no_memory = true;
+		return;
+	}
+	one->f.text = one->text;
+	one->f.snapshot = one->snapshot;
+	l->count++;
+}
+
+void findings_take(void *ctx, const struct qimg_finding *f)
+{
+	struct findings *l = ctx;
+
+	if (l->form == FINDINGS_LINES)
+		print_lines(l, f);
+	else if (l->form == FINDINGS_GROUPS || l->shown++ < l->most)
+		keep(l, f);
+}
+
+static uint64_t total(const struct qimg_check_result *r)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < QIMG_FAULTS; i++)
+		n += r->found[i];
+	return n;
+}
+
+static void print_place(const struct qimg_finding *f)
+{
+	if (f->has_host)
+		printf("    host 0x%" PRIx64 "+0x%" PRIx64, f->host, f->host_len);
+	else
+		printf("   ");
+	if (f->has_guest)
+		printf("  guest 0x%" PRIx64 "+0x%" PRIx64, f->guest, f->guest_len);
+	if (f->snapshot)
+		printf("  snapshot '%s'", f->snapshot);
+	printf("\n      %s\n", f->text);
+}
+
+static void print_group(const struct findings *l, enum qimg_fault fault, uint64_t count)
+{
+	uint64_t told = 0, covered = 0;
+
+	printf("%s: %" PRIu64 "\n  %s\n", qimg_fault_name(fault), count, meaning[fault]);
+	for (size_t i = 0; i < l->count; i++) {
+		const struct qimg_finding *f = &l->list[i].f;
+
+		if (f->fault != fault)
+			continue;
+		if (told++ == OF_A_KIND)
+			break;
+		print_place(f);
+		covered += of_clusters(fault) ? f->clusters : 1;
+	}
+	if (covered < count)
+		printf("    and %" PRIu64 " more\n", count - covered);
+}
+
+void findings_print(struct findings *l, const struct qimg_check_result *r)
+{
+	uint64_t all = total(r);
+
+	if (l->form == FINDINGS_LINES) {
+		if (all > l->shown || l->shown > l->most)
+			fprintf(stderr, "%" PRIu64 " more findings are not shown, see --max-findings\n",
+				all - (l->shown < l->most ? l->shown : l->most));
+		return;
+	}
+	for (unsigned i = 0; l->form == FINDINGS_GROUPS && i < QIMG_FAULTS; i++)
+		if (r->found[i])
+			print_group(l, i, r->found[i]);
+}
+
+static void print_json_finding(const struct qimg_finding *f, bool last)
+{
+	printf("        {\n            \"kind\": \"%s\",\n", qimg_fault_name(f->fault));
+	printf("            \"severity\": \"%s\",\n", f->fault == QIMG_FAULT_LEAK ? "leak" :
+	       f->fault == QIMG_FAULT_UNREAD ? "error" : "corruption");
+	if (f->has_host)
+		printf("            \"host-offset\": %" PRIu64 ",\n            \"host-length\": %" PRIu64 ",\n",
+		       f->host, f->host_len);
+	if (f->has_guest)
+		printf("            \"guest-offset\": %" PRIu64 ",\n            \"guest-length\": %" PRIu64 ",\n",
+		       f->guest, f->guest_len);
+	if (f->snapshot) {
+		printf("            \"snapshot\": ");
+		ui_json_string(f->snapshot);
+		printf(",\n");
+	}
+	if (of_clusters(f->fault))
+		printf("            \"clusters\": %" PRIu64 ",\n            \"refcount\": %" PRIu64
+		       ",\n            \"references\": %" PRIu64 ",\n", f->clusters, f->refcount, f->references);
+	printf("            \"detail\": ");
+	ui_json_string(f->text);
+	printf("\n        }%s\n", last ? "" : ",");
+}
+
+void findings_json(const struct findings *l, const struct qimg_check_result *r)
+{
+	printf("    \"found\": {");
+	for (unsigned i = 0; i < QIMG_FAULTS; i++)
+		printf("%s\n        \"%s\": %" PRIu64, i ? "," : "", qimg_fault_name(i), r->found[i]);
+	printf("\n    },\n    \"findings\": [%s", l->count ? "\n" : "");
+	for (size_t i = 0; i < l->count; i++)
+		print_json_finding(&l->list[i].f, i + 1 == l->count);
+	printf("%s]", l->count ? "    " : "");
+}
+
+void findings_free(struct findings *l)
+{
+	for (size_t i = 0; i < l->count; i++) {
+		free(l->list[i].text);
+		free(l->list[i].snapshot);
+	}
+	free(l->list);
+	l->list = NULL;
+	l->count = l->room = 0;
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Checking an image: the order of things, the header, the refcount table, and what findings are.
+ *
+ * Nothing is trusted but that the header could be decoded. Sizes that the image dictates are bounded by the
+ * header's limits (tables) or by the length of the file (everything else).
+ */
+#include "qcow2/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "image/driver.h"
+#include "io/file.h"
+#include "qcow2/qcow2.h"
+
+#define DEFAULT_MEMORY (512 * MIB)
+#define LEAST_MEMORY MIB
+#define LEAST_WINDOW 65536		/* clusters */
+#define MOST_LOW 100000			/* remembered one by one */
+#define BLOCK_RESERVED UINT64_C(511)	/* bits of an entry of the refcount table */
+
+/* ---- findings ---- */
+
+void check_tell(struct check *c, const struct qimg_finding *f, const char *fmt, ...)
+{
+	struct qimg_finding out = *f;
+	char text[1024];
+	uint64_t n = f->fault == QIMG_FAULT_LEAK || f->fault == QIMG_FAULT_REFCOUNT ? f->clusters : 1;
+	va_list ap;
+
+	c->r->found[f->fault] += n;
+	if (!c->how->finding || c->told[f->fault] >= c->how->max_findings)
+		return;
+	c->told[f->fault]++;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	out.text = text;
+	c->how->finding(c->how->ctx, &out);
+}
+
+static void sum_up(struct check *c)
+{
+	struct qimg_check_result *r = c->r;
+
+	r->leaks = r->found[QIMG_FAULT_LEAK];
+	r->errors = r->found[QIMG_FAULT_UNREAD];
+	for (unsigned i = 0; i < QIMG_FAULTS; i++)
+		r->corruptions += r->found[i];
+	r->corruptions -= r->leaks + r->errors;
+	r->leaked_bytes = r->leaks << c->q->cluster_bits;
+	r->image_end = c->highest << c->q->cluster_bits;
+	r->total_clusters = div_up(c->q->h.size, c->q->cluster_size);
+}
+
+bool check_stopped(const struct check *c)
+{
+	const struct qimg_progress *p = c->how->progress;
+
+	return p && p->cancel && *p->cancel;
+}
+
+void check_progress(struct check *c, uint64_t bytes)
+{
+	const struct qimg_progress *p = c->how->progress;
+
+	c->done += bytes;
+	if (p && p->report)
+		p->report(p->ctx, min_u64(c->done, c->total), c->total);
+}
+
+/* ---- counting ---- */
+
+/* Whether the answer of the map was only that it has no more room: then the window is done again. */
+static int no_room(struct check *c, int ret, const struct qimg_error *e)
+{
+	if (ret < 0 && e->code == E2BIG) {
+		c->full = true;
+		ret = 0;
+	}
+	return ret;
+}
+
+int check_add(struct check *c, uint64_t cluster, uint64_t n, uint64_t times, struct qimg_error *e)
+{
+	return c->full ? 0 : no_room(c, refmap_add(c->map, cluster, n, times, e), e);
+}
+
+int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_t n,
+	       struct qimg_error *e)
+{
+	if (mark == REFMAP_OVERLAP)
+		c->wanted = true;
+	return c->full ? 0 : no_room(c, refmap_set(c->map, mark, cluster, n, e), e);
+}
+
+bool check_inside(const struct check *c, uint64_t off, uint64_t len)
+{
+	uint64_t end = c->clusters << c->q->cluster_bits;
+
+	return off < end && len <= end - off;
+}
+
+/* What metadata is in a cluster: the first that check_use was called for. */
+static const char *owner(struct check *c, uint64_t cluster, char *buf, size_t size)
+{
+	const struct qcow2 *q = c->q;
+	const struct header *h = &q->h;
+	uint64_t at = cluster << q->cluster_bits;
+
+	if (!at)
+		return "the header";
+	if (at - h->rt_offset < (uint64_t)h->rt_clusters << q->cluster_bits)
+		return "the refcount table";
+	for (uint32_t i = 0; i < c->rt_size; i++) {
+		if (c->rt[i] != at)
+			continue;
+		snprintf(buf, size, "refcount block %" PRIu32, i);
+		return buf;
+	}
+	if (at - q->l1_offset < round_up((uint64_t)q->l1_size * 8, q->cluster_size))
+		return "the L1 table";
+	if (h->nb_snapshots && at - h->snapshots_offset < round_up(c->snapshots_len, q->cluster_size))
+		return "the snapshot table";
+	for (uint32_t i = 1; i < c->views; i++) {
+		const struct check_view *v = &c->view[i];
+
+		if (v->unusable || at - v->l1_offset >= round_up((uint64_t)v->l1_size * 8, q->cluster_size))
+			continue;
+		snprintf(buf, size, "the L1 table of snapshot '%s'", v->name);
+		return buf;
+	}
+	return "other metadata";
+}
+
+/* Tells of each part of a structure that something else has, too, and had first. */
+static int tell_overlaps(struct check *c, uint64_t first, uint64_t n, const char *what, struct qimg_error *e)
+{
+	unsigned bits = c->q->cluster_bits;
+	char buf[1100];
+	uint64_t which;
+
+	for (uint64_t end = first + n; refmap_any(c->map, REFMAP_OVERLAP, first, end - first, &which);
+	     first = which + 1) {
+		struct qimg_finding f = { .fault = QIMG_FAULT_OVERLAP, .has_host = true,
+					  .host = which << bits, .host_len = c->q->cluster_size };
+
+		if (refmap_is(c->map, REFMAP_SEEN, which))
+			check_tell(c, &f, "%s lies where %s is, in the cluster at 0x%" PRIx64, what,
+				   owner(c, which, buf, sizeof(buf)), f.host);
+		else if (check_mark(c, REFMAP_SEEN, which, 1, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
+	      struct qimg_error *e)
+{
+	unsigned bits = c->q->cluster_bits;
+	uint64_t first = off >> bits, n = len ? ((off + len - 1) >> bits) - first + 1 : 0, which, at = first;
+
+	if (c->step == CHECK_EXPLAIN)
+		return tell_overlaps(c, first, n, what, e);
+	for (; refmap_any(c->map, REFMAP_METADATA, at, first + n - at, &which); at = which + 1)
+		if (check_mark(c, REFMAP_OVERLAP, which, 1, e) < 0)
+			return -1;
+	if (check_add(c, first, n, times, e) < 0)
+		return -1;
+	return check_mark(c, REFMAP_METADATA, first, n, e);
+}
+
+/* ---- the header and the refcount table ---- */
+
+static int use_header(struct check *c, struct qimg_error *e)
+{
+	const struct header *h = &c->q->h;
+	uint64_t rt_len = (uint64_t)h->rt_clusters << c->q->cluster_bits;
+	struct qimg_finding f = { .fault = QIMG_FAULT_HEADER, .has_host = true };
+
+	if (check_use(c, 0, 1, 1, "the header", e) < 0)
+		return -1;
+	if (c->first && !check_inside(c, h->rt_offset, rt_len)) {
+		f.host = h->rt_offset;
+		f.host_len = rt_len;
+		check_tell(c, &f, "the refcount table at 0x%" PRIx64 ", of %" PRIu64
+			   " bytes, does not lie within the file", h->rt_offset, rt_len);
+	}
+	return check_inside(c, h->rt_offset, rt_len) ?
+	       check_use(c, h->rt_offset, rt_len, 1, "the refcount table", e) : 0;
+}
+
+/* What is wrong with an entry of the refcount table, or NULL. */
+static const char *block_fault(const struct check *c, uint64_t entry)
+{
+	if (entry & BLOCK_RESERVED)
+		return "reserved bits are set";
+	if (!is_aligned(entry, c->q->cluster_size))
+		return "it is not aligned to a cluster";
+	if (!check_inside(c, entry, c->q->cluster_size))
+		return "it lies beyond the end of the file";
+	return NULL;
+}
+
+static int use_blocks(struct check *c, struct qimg_error *e)
+{
+	for (uint32_t i = 0; i < c->rt_size; i++) {
+		const char *why = c->rt[i] ? block_fault(c, c->rt[i]) : NULL;
+		struct qimg_finding f = { .fault = QIMG_FAULT_REFCOUNT_ENTRY, .has_host = true,
+					  .host = c->rt[i], .host_len = c->q->cluster_size };
+		char what[40];
+
+		if (!c->rt[i])
+			continue;
+		if (why && c->first)
+			check_tell(c, &f, "refcount block %" PRIu32 " (0x%" PRIx64 "): %s", i, c->rt[i], why);
+		snprintf(what, sizeof(what), "refcount block %" PRIu32, i);
+		if (!why && check_use(c, c->rt[i], c->q->cluster_size, 1, what, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Entries that are no places of blocks are as good as none. */
+static void drop_bad_blocks(struct check *c)
+{
+	for (uint32_t i = 0; i < c->rt_size; i++)
+		if (c->rt[i] && block_fault(c, c->rt[i]))
+			c->rt[i] = 0;
+}
+
+static int load_rt(struct check *c, struct qimg_error *e)
+{
+	const struct header *h = &c->q->h;
+	size_t bytes = (size_t)h->rt_clusters << c->q->cluster_bits;
+
+	c->rt_size = (uint32_t)(bytes / 8);
+	c->rt = mem_array(max_u64(c->rt_size, 1), sizeof(*c->rt), e);
+	if (!c->rt)
+		return -1;
+	if (file_read(c->q->file, h->rt_offset, c->rt, bytes, e) < 0)
+		return error_prefix(e, "Refcount table");
+	for (uint32_t i = 0; i < c->rt_size; i++)
+		c->rt[i] = be64_get(&c->rt[i]);
+	return 0;
+}
+
+/* ---- windows ---- */
+
+static int go_through_all(struct check *c, struct qimg_error *e)
+{
+	if (use_header(c, e) < 0 || use_blocks(c, e) < 0 || check_other(c, e) < 0 ||
+	    check_tables(c, e) < 0)
+		return -1;
+	if (check_stopped(c))
+		return error_set(e, ECANCELED, "Interrupted");
+	return 0;
+}
+
+static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
+{
+	int ret = -1;
+
+	if (refmap_open(&c->map, c->from, c->to, memory, e) < 0)
+		return -1;
+	c->step = CHECK_COUNT;
+	c->full = c->wanted = false;
+	c->lows = 0;
+	if (go_through_all(c, e) < 0)
+		goto out;
+	c->r->passes++;
+	if (c->first)
+		drop_bad_blocks(c);
+	c->first = false;
+	if (c->full) {
+		ret = 0;
+		goto out;
+	}
+	/* Marks of what is wrong: bits of clusters that have counts already. */
+	refmap_relax(c->map);
+	if (check_counts(c, e) < 0)
+		goto out;
+	c->step = CHECK_EXPLAIN;
+	if (c->wanted && go_through_all(c, e) < 0)
+		goto out;
+	check_tell_low(c);
+	ret = 0;
+out:
+	refmap_close(c->map);
+	c->map = NULL;
+	return ret;
+}
+
+/* Clusters that are sure to fit into the memory: with counts of two bits, and two kinds of marks. */
+static uint64_t window(uint64_t memory)
+{
+	return max_u64(memory / 10 * 9 * 2, LEAST_WINDOW);
+}
+
+static int check_windows(struct check *c, uint64_t memory, struct qimg_error *e)
+{
+	uint64_t size = window(memory), limit = max_u64(c->clusters, 1);
+
+	if (size >= limit)
+		size = UINT64_MAX;
+	for (c->from = 0; c->from < limit || !c->from; ) {
+		c->to = size >= limit - min_u64(c->from, limit) ? UINT64_MAX : c->from + size;
+		if (check_window(c, memory, e) < 0)
+			return -1;
+		if (!c->full) {
+			if (c->to == UINT64_MAX)
+				return 0;
+			c->from = c->to;
+			continue;
+		}
+		size = min_u64(size, limit) / 2;
+		if (size < LEAST_WINDOW / 2)
+			return error_set(e, ENOMEM, "%" PRIu64 " bytes of memory are too little to check '%s'",
+					 memory, c->q->img->name);
+	}
+	return 0;
+}
+
+int qcow2_check(struct qimg_image *img, const struct qimg_check *how, struct qimg_check_result *r,
+		struct qimg_error *e)
+{
+	struct qcow2 *q = qcow2_of(img);
+	struct check c = { .q = q, .how = how, .r = r, .first = true };
+	uint64_t memory = max_u64(how->memory ? how->memory : DEFAULT_MEMORY, LEAST_MEMORY), taken;
+	int ret = -1;
+
+	memset(r, 0, sizeof(*r));
+	c.clusters = div_up(file_size(q->file), q->cluster_size);
+	c.low_room = min_u64(how->finding ? how->max_findings : 0, MOST_LOW);
+	c.low = mem_array(max_u64(c.low_room, 1), sizeof(*c.low), e);
+	c.buf = mem_buffer(max_u64(CHECK_PIECE, q->cluster_size), e);
+	if (!c.low || !c.buf || load_rt(&c, e) < 0 || check_snapshots(&c, e) < 0 || check_gather(&c, e) < 0)
+		goto out;
+	c.total = ((uint64_t)c.tables + c.rt_size) << q->cluster_bits;
+	taken = c.table_room * sizeof(*c.table) + c.rt_size * sizeof(*c.rt) + CHECK_PIECE;
+	ret = check_windows(&c, memory > 2 * taken ? memory - taken : memory / 2, e);
+	sum_up(&c);
+out:
+	free(c.rt);
+	free(c.low);
+	free(c.buf);
+	free(c.table);
+	free(c.view);
+	return ret;
+}
+
+static const char *const fault_names[] = {
+	[QIMG_FAULT_LEAK] = "leak",
+	[QIMG_FAULT_REFCOUNT] = "refcount",
+	[QIMG_FAULT_OVERLAP] = "overlap",
+	[QIMG_FAULT_COPIED] = "copied",
+	[QIMG_FAULT_HEADER] = "header",
+	[QIMG_FAULT_L1_ENTRY] = "l1-entry",
+	[QIMG_FAULT_L2_ENTRY] = "l2-entry",
+	[QIMG_FAULT_SUBCLUSTERS] = "subclusters",
+	[QIMG_FAULT_PACKED] = "packed",
+	[QIMG_FAULT_DATA_FILE] = "data-file",
+	[QIMG_FAULT_REFCOUNT_ENTRY] = "refcount-entry",
+	[QIMG_FAULT_SNAPSHOT_TABLE] = "snapshot-table",
+	[QIMG_FAULT_SNAPSHOT_L1] = "snapshot-l1",
+	[QIMG_FAULT_BITMAP_DIRECTORY] = "bitmap-directory",
+	[QIMG_FAULT_BITMAP_ENTRY] = "bitmap-entry",
+	[QIMG_FAULT_CRYPT_HEADER] = "crypt-header",
+	[QIMG_FAULT_INFLATE] = "inflate",
+	[QIMG_FAULT_DATA] = "read",
+	[QIMG_FAULT_UNREAD] = "unread",
+};
+
+const char *qimg_fault_name(enum qimg_fault fault)
+{
+	return (unsigned)fault < QIMG_FAULTS ? fault_names[fault] : "unknown";
+}

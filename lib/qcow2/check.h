@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Checking an image: what the parts of it have in common.
+ *
+ * The references to every cluster are counted (check.c, check_other.c and check_tables.c go through all that
+ * refers to clusters) and compared with the stored refcounts (check_counts.c). What is wrong with a
+ * structure is told when it is read for the first time. What is wrong with a cluster, because of others, is
+ * marked while counting and comparing; then all is gone through once more to say whom it touches.
+ *
+ * When the memory is too small for the whole file, this is done for one window of clusters after the other.
+ */
+#ifndef QCOW2_CHECK_H
+#define QCOW2_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qcow2/refmap.h"
+#include "qimg.h"
+
+struct qcow2;
+
+struct check_view {			/* the active tables, or those of a snapshot */
+	const char *name;		/* of the snapshot, NULL: active */
+	uint64_t l1_offset;
+	uint32_t l1_size;
+	bool unusable;			/* its L1 table is not where one can be */
+};
+
+struct check_table {			/* an L2 table */
+	uint64_t off;
+	uint64_t times;			/* as often it is referred to */
+	uint32_t view, l1_index;	/* by whom first: the active ones come before those of snapshots */
+};
+
+struct check_low {			/* a cluster whose refcount is too low */
+	uint64_t cluster, refcount, references;
+	bool has_guest;
+	uint64_t guest;
+	uint32_t view;
+};
+
+enum check_step {
+	CHECK_COUNT,
+	CHECK_EXPLAIN,
+};
+
+struct check {
+	struct qcow2 *q;
+	const struct qimg_check *how;
+	struct qimg_check_result *r;
+	uint64_t clusters;		/* of the file, a partial one included */
+	uint64_t *rt;			/* refcount table */
+	uint32_t rt_size;
+	struct check_view *view;	/* the first is the active one */
+	uint32_t views;
+	struct check_table *table;	/* by offset */
+	size_t tables, table_room;
+	uint64_t snapshots_len;		/* bytes of the snapshot table */
+
+	struct refmap *map;
+	uint64_t from, to;		/* the window: clusters */
+	bool first;			/* structures are read for the first time */
+	bool full;			/* the window was too large for the memory */
+	enum check_step step;
+	struct check_low *low;		/* in the order of clusters; as many as may be told */
+	size_t lows, low_room;
+	bool wanted;			/* there is something to explain */
+	uint8_t ones[REFMAP_SOME * 8], zeros[REFMAP_SOME * 8];	/* so many refcounts of 1, and of 0 */
+	uint64_t highest;		/* one behind the last cluster in use */
+	uint64_t told[QIMG_FAULTS];
+	uint64_t done, total;		/* of the progress, in bytes */
+	uint8_t *buf;			/* CHECK_PIECE bytes or a cluster, whichever is more */
+};
+
+#define CHECK_PIECE (UINT32_C(2) << 20)
+
+/* ---- check.c ---- */
+
+/* f has what is known of the place; it is counted, and told unless too much has been. */
+void check_tell(struct check *c, const struct qimg_finding *f, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* A structure of len bytes is at off. Its clusters are counted, or (EXPLAIN) what it shares is told. */
+int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
+	      struct qimg_error *e);
+/* Adds to the counts; remembers when there was no room. */
+int check_add(struct check *c, uint64_t cluster, uint64_t n, uint64_t times, struct qimg_error *e);
+int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_t n,
+	       struct qimg_error *e);
+/* [off, off+len) begins in the file and ends in it, or in the cluster at its end. */
+bool check_inside(const struct check *c, uint64_t off, uint64_t len);
+bool check_stopped(const struct check *c);
+void check_progress(struct check *c, uint64_t bytes);
+
+/* ---- check_other.c: snapshot table, bitmaps, encryption header ---- */
+
+/* Finds the views. */
+int check_snapshots(struct check *c, struct qimg_error *e);
+int check_other(struct check *c, struct qimg_error *e);
+
+/* ---- check_tables.c: L1 and L2 tables ---- */
+
+/* Finds the L2 tables. */
+int check_gather(struct check *c, struct qimg_error *e);
+/* Counts their clusters and those they refer to, or explains. */
+int check_tables(struct check *c, struct qimg_error *e);
+
+/* ---- check_counts.c: stored refcounts ---- */
+
+int check_counts(struct check *c, struct qimg_error *e);
+/* Tells of the clusters whose refcounts are too low. */
+void check_tell_low(struct check *c);
+int check_stored(struct check *c, uint64_t cluster, uint64_t *refcount, struct qimg_error *e);
+
+/* ---- check_deep.c: data ---- */
+
+/* Reads what the entries of the table t, whose bytes are at `data`, refer to. */
+int check_deep(struct check *c, const struct check_table *t, const uint8_t *data, struct qimg_error *e);
+
+#endif

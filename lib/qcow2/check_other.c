@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Checking an image: L1 tables, the snapshot table, bitmaps and the encryption header. */
+#include "qcow2/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "io/file.h"
+#include "qcow2/bitmapdir.h"
+#include "qcow2/entry.h"
+#include "qcow2/qcow2.h"
+#include "qcow2/snaptable.h"
+
+#define LEAST_EXTRA 16			/* bytes of extra data that version 3 asks for */
+#define MOST_EXTRA 1024			/* that the reference keeps */
+#define BITMAP_FLAGS_KNOWN (BITMAP_IN_USE | BITMAP_AUTO | BITMAP_EXTRA_COMPATIBLE)
+#define MIN_GRANULARITY 9
+#define MAX_GRANULARITY 31
+
+/* ---- snapshots ---- */
+
+static void tell_snapshot(struct check *c, enum qimg_fault fault, const struct snapshot *s, const char *why)
+{
+	struct qimg_finding f = { .fault = fault, .has_host = true, .host = c->q->h.snapshots_offset,
+				  .host_len = c->snapshots_len, .snapshot = s ? s->name : NULL };
+
+	if (s && fault == QIMG_FAULT_SNAPSHOT_L1) {
+		f.host = s->l1_offset;
+		f.host_len = (uint64_t)s->l1_size * 8;
+	}
+	if (s)
+		check_tell(c, &f, "snapshot '%s' (ID '%s'): %s", s->name, s->id, why);
+	else
+		check_tell(c, &f, "%s", why);
+}
+
+static void check_entry(struct check *c, uint32_t i)
+{
+	const struct snapshot *s = &c->q->snapshots[i];
+	struct qimg_error e;
+
+	if (c->q->h.version >= 3 && s->extra_len < LEAST_EXTRA)
+		tell_snapshot(c, QIMG_FAULT_SNAPSHOT_TABLE, s, "its extra data is too short for version 3");
+	if (s->extra_len > MOST_EXTRA)
+		tell_snapshot(c, QIMG_FAULT_SNAPSHOT_TABLE, s, "it has more than 1024 bytes of extra data");
+	if (snaptable_check_l1(c->q, s, &e) < 0)
+		tell_snapshot(c, QIMG_FAULT_SNAPSHOT_L1, s, e.msg);
+	c->view[c->views++] = (struct check_view){
+		.name = s->name, .l1_offset = s->l1_offset, .l1_size = s->l1_size,
+		.unusable = !is_aligned(s->l1_offset, c->q->cluster_size) ||
+			    !check_inside(c, s->l1_offset, (uint64_t)s->l1_size * 8) ||
+			    (uint64_t)s->l1_size * 8 > HEADER_MAX_L1_BYTES,
+	};
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorts the names. The next one from *i on that comes twice; NULL: there is none. */
+static const char *next_twin(const char **name, size_t n, size_t *i)
+{
+	if (!*i)
+		qsort(name, n, sizeof(*name), by_name);
+	for (++*i; *i < n; ++*i)
+		if (!strcmp(name[*i - 1], name[*i]))
+			return name[*i];
+	return NULL;
+}
+
+static int check_ids(struct check *c, struct qimg_error *e)
+{
+	uint32_t n = c->q->h.nb_snapshots;
+	const char **id = mem_array(n, sizeof(*id), e), *twin;
+	struct qimg_finding f = { .fault = QIMG_FAULT_SNAPSHOT_TABLE, .has_host = true,
+				  .host = c->q->h.snapshots_offset, .host_len = c->snapshots_len };
+
+	if (!id)
+		return -1;
+	for (uint32_t i = 0; i < n; i++)
+		id[i] = c->q->snapshots[i].id;
+	for (size_t i = 0; (twin = next_twin(id, n, &i)); )
+		check_tell(c, &f, "two snapshots have the ID '%s'", twin);
+	free(id);
+	return 0;
+}
+
+int check_snapshots(struct check *c, struct qimg_error *e)
+{
+	struct qcow2 *q = c->q;
+	const struct header *h = &q->h;
+	uint64_t l1_bytes = 0;
+	struct qimg_error why;
+
+	c->view = mem_array((size_t)h->nb_snapshots + 1, sizeof(*c->view), e);
+	if (!c->view)
+		return -1;
+	c->view[0] = (struct check_view){ NULL, q->l1_offset, q->l1_size, false };
+	c->views = 1;
+	if (q->l1_size && !check_inside(c, q->l1_offset, (uint64_t)q->l1_size * 8)) {
+		struct qimg_finding f = { .fault = QIMG_FAULT_HEADER, .has_host = true, .host = q->l1_offset,
+					  .host_len = (uint64_t)q->l1_size * 8 };
+
+		check_tell(c, &f, "the L1 table at 0x%" PRIx64 ", of %" PRIu32 " entries, does not lie within "
+			   "the file", q->l1_offset, q->l1_size);
+		c->view[0].unusable = true;
+	}
+	if (!h->nb_snapshots)
+		return 0;
+	if (snaptable_load(q, &why) < 0) {
+		if (why.code == ENOMEM) {
+			*e = why;
+			return -1;
+		}
+		tell_snapshot(c, QIMG_FAULT_SNAPSHOT_TABLE, NULL, why.msg);
+		return 0;
+	}
+	for (uint32_t i = 0; i < h->nb_snapshots; i++) {
+		c->snapshots_len += q->snapshots[i].entry_len;
+		check_entry(c, i);
+		/* Tables that do not overlap are not more than the file: no end of reading for what says so. */
+		if (!c->view[i + 1].unusable)
+			l1_bytes += (uint64_t)q->snapshots[i].l1_size * 8;
+		if (l1_bytes > c->clusters << q->cluster_bits) {
+			tell_snapshot(c, QIMG_FAULT_SNAPSHOT_L1, &q->snapshots[i],
+				      "the L1 tables of snapshots overlap each other");
+			c->view[i + 1].unusable = true;
+		}
+	}
+	return check_ids(c, e);
+}
+
+static int use_l1s(struct check *c, struct qimg_error *e)
+{
+	for (uint32_t i = 0; i < c->views; i++) {
+		const struct check_view *v = &c->view[i];
+		char what[1100];
+
+		if (v->unusable)
+			continue;
+		if (v->name)
+			snprintf(what, sizeof(what), "the L1 table of snapshot '%s'", v->name);
+		else
+			snprintf(what, sizeof(what), "the L1 table");
+		if (check_use(c, v->l1_offset, (uint64_t)v->l1_size * 8, 1, what, e) < 0)
+			return -1;
+		if (!i && c->snapshots_len &&
+		    check_use(c, c->q->h.snapshots_offset, c->snapshots_len, 1, "the snapshot table", e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- bitmaps ---- */
+
+static void tell_bitmap(struct check *c, enum qimg_fault fault, const struct bitmap_entry *b, uint64_t host,
+			uint64_t len, const char *why)
+{
+	struct qimg_finding f = { .fault = fault, .has_host = true, .host = host, .host_len = len };
+
+	if (!c->first || c->step != CHECK_COUNT)
+		return;
+	if (b)
+		check_tell(c, &f, "bitmap '%s': %s", b->name, why);
+	else
+		check_tell(c, &f, "%s", why);
+}
+
+/* What is wrong with the entry of the directory, or NULL. *usable: its table can be looked at. */
+static const char *bitmap_fault(const struct check *c, const struct bitmap_entry *b, bool *usable)
+{
+	uint64_t bytes = (uint64_t)b->table_size * 8, bits, need;
+
+	*usable = false;
+	if (!is_aligned(b->table_offset, c->q->cluster_size))
+		return "its table is not aligned to a cluster";
+	if (!check_inside(c, b->table_offset, bytes))
+		return "its table does not lie within the file";
+	*usable = true;
+	if (b->flags & ~(uint32_t)BITMAP_FLAGS_KNOWN)
+		return "unknown flags are set";
+	if (b->granularity_bits < MIN_GRANULARITY || b->granularity_bits > MAX_GRANULARITY)
+		return "its granularity is none that is in use (512 bytes to 2 GiB)";
+	bits = div_up(c->q->h.size, UINT64_C(1) << b->granularity_bits);
+	need = div_up(div_up(bits, 8), c->q->cluster_size);
+	/* One that was not written back may be of another size of the disk. */
+	if (b->table_size != need && !(b->flags & BITMAP_IN_USE))
+		return "the size of its table does not go with the disk";
+	return NULL;
+}
+
+static int use_bitmap_table(struct check *c, const struct bitmap_entry *b, struct qimg_error *e)
+{
+	uint32_t size = c->q->cluster_size, most = CHECK_PIECE / 8, n;
+
+	for (uint32_t first = 0; first < b->table_size && !check_stopped(c); first += n) {
+		uint64_t at = b->table_offset + (uint64_t)first * 8;
+
+		n = (uint32_t)min_u64(b->table_size - first, most);
+		if (file_read(c->q->file, at, c->buf, (size_t)n * 8, e) < 0) {
+			tell_bitmap(c, QIMG_FAULT_UNREAD, b, at, (uint64_t)n * 8, e->msg);
+			continue;
+		}
+		for (uint32_t i = 0; i < n; i++) {
+			uint64_t entry = be64_get(c->buf + (size_t)i * 8), off = entry & ~UINT64_C(1);
+
+			if (!off)
+				continue;
+			if (entry & 1 || off >> 56 || !is_aligned(off, size))
+				tell_bitmap(c, QIMG_FAULT_BITMAP_ENTRY, b, off, size, "an entry of its table is "
+					    "not aligned to a cluster, or reserved bits are set");
+			else if (!check_inside(c, off, size))
+				tell_bitmap(c, QIMG_FAULT_BITMAP_ENTRY, b, off, size, "an entry of its table "
+					    "points beyond the end of the file");
+			else if (check_use(c, off, size, 1, "the data of a bitmap", e) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+static int use_bitmap(struct check *c, const struct bitmap_entry *b, struct qimg_error *e)
+{
+	uint64_t bytes = (uint64_t)b->table_size * 8;
+	bool usable;
+	const char *why = bitmap_fault(c, b, &usable);
+
+	if (why)
+		tell_bitmap(c, QIMG_FAULT_BITMAP_DIRECTORY, b, b->table_offset, bytes, why);
+	if (!usable || !b->table_size)
+		return 0;
+	if (check_use(c, b->table_offset, bytes, 1, "the table of a bitmap", e) < 0)
+		return -1;
+	return use_bitmap_table(c, b, e);
+}
+
+static int check_names(struct check *c, const struct bitmap_entry *list, size_t n, struct qimg_error *e)
+{
+	const struct header *h = &c->q->h;
+	const char **name = mem_array(n, sizeof(*name), e), *twin;
+	char why[HEADER_MAX_NAME + 40];
+
+	if (!name)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		name[i] = list[i].name;
+	for (size_t i = 0; (twin = next_twin(name, n, &i)); ) {
+		snprintf(why, sizeof(why), "two bitmaps have the name '%s'", twin);
+		tell_bitmap(c, QIMG_FAULT_BITMAP_DIRECTORY, NULL, h->bitmap_dir_offset, h->bitmap_dir_size, why);
+	}
+	free(name);
+	return 0;
+}
+
+static int use_bitmaps(struct check *c, struct qimg_error *e)
+{
+	const struct header *h = &c->q->h;
+	struct bitmap_entry *list = NULL;
+	struct qimg_error why;
+	size_t count = 0;
+	int ret = 0;
+
+	if (!h->has_bitmaps || !(h->autoclear & AUTOCLEAR_BITMAPS))
+		return 0;
+	if (check_inside(c, h->bitmap_dir_offset, h->bitmap_dir_size))
+		ret = check_use(c, h->bitmap_dir_offset, h->bitmap_dir_size, 1, "the bitmap directory", e);
+	if (ret == 0 && bitmapdir_load(c->q, &list, &count, &why) < 0)
+		tell_bitmap(c, QIMG_FAULT_BITMAP_DIRECTORY, NULL, h->bitmap_dir_offset, h->bitmap_dir_size,
+			    why.msg);
+	for (size_t i = 0; ret == 0 && i < count; i++)
+		ret = use_bitmap(c, &list[i], e);
+	if (ret == 0 && count)
+		ret = check_names(c, list, count, e);
+	bitmapdir_free(list, count);
+	return ret;
+}
+
+/* ---- encryption ---- */
+
+static int use_crypt(struct check *c, struct qimg_error *e)
+{
+	const struct header *h = &c->q->h;
+	struct qimg_finding f = { .fault = QIMG_FAULT_CRYPT_HEADER, .has_host = true, .host = h->crypt_offset,
+				  .host_len = h->crypt_length };
+
+	if (!h->has_crypt || !h->crypt_length)
+		return 0;
+	if (is_aligned(h->crypt_offset, c->q->cluster_size) && check_inside(c, h->crypt_offset, h->crypt_length))
+		return check_use(c, h->crypt_offset, h->crypt_length, 1, "the encryption header", e);
+	if (c->first)
+		check_tell(c, &f, "the encryption header at 0x%" PRIx64 ", of %" PRIu64 " bytes, is not aligned to a "
+			   "cluster or does not lie within the file", h->crypt_offset, h->crypt_length);
+	return 0;
+}
+
+int check_other(struct check *c, struct qimg_error *e)
+{
+	if (use_l1s(c, e) < 0 || use_bitmaps(c, e) < 0)
+		return -1;
+	return use_crypt(c, e);
+}
