@@ -405,7 +405,7 @@ static int run_compatible(const struct args *a, const struct bench_case *c)
 {
 	struct qimg_progress progress = { .cancel = ui_cancel_flag() };
 	struct qimg_workload w = c->work;
-	struct qimg_workload_result r;
+	struct qimg_workload_result r = { .ns = 0 };
 	struct open_how how = c->how;
 	struct qimg_error e;
 	int ret;

@@ -203,9 +203,9 @@ static int fill(const struct bench_case *c, const char *name)
 
 static unsigned count_images(struct qimg_image *img)
 {
-	unsigned n = 0;
+	unsigned n = 1;
 
-	for (; img; img = qimg_backing(img))
+	while ((img = qimg_backing(img)))
 		n++;
 	return n;
 }

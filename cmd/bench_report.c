@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_report.h"
 #include "ui.h"
 
 static double micros(uint64_t ns)
@@ -210,7 +209,7 @@ static void print_table(const struct bench_row *rows, unsigned n)
 
 /* ---- warnings ---- */
 
-static void warn(const struct bench_row *rows, unsigned n)
+static void print_warnings(const struct bench_row *rows, unsigned n)
 {
 	unsigned unallocated = 0, cached = 0, most = 0;
 
@@ -242,5 +241,5 @@ void bench_report(const struct bench_row *rows, unsigned n, enum bench_form form
 		print_one(rows);
 	else if (n)
 		print_table(rows, n);
-	warn(rows, n);
+	print_warnings(rows, n);
 }

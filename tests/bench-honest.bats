@@ -91,8 +91,8 @@ lacking() {
 	local i
 	for i in 1 2; do
 		qimg bench --scratch=. --size=20G --rw=randread -c 2000 -i model=ssd-2015 --l2-cache-size=1M,full -d 1,8 \
-			--output=json | grep -E '"(iops|seconds|metadata-reads|evictions)"|"mean"' >$i
+			--output=json | grep -E '"(iops|seconds|metadata-reads|evictions)"|"mean"' >"run$i"
 	done
-	equal "$(wc -l <1)" 24
-	diff 1 2
+	equal "$(wc -l <run1)" 24
+	diff run1 run2
 }

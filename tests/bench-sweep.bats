@@ -95,14 +95,14 @@ column() {
 
 @test 'lists that mean nothing are refused before anything is made' {
 	local bad
-	for bad in --l2-cache-size= --l2-cache-size=1M, --l2-cache-size=,1M --l2-cache-size=x --l2-cache-size=2M..1M \
+	for bad in --l2-cache-size= '--l2-cache-size=1M,' --l2-cache-size=,1M --l2-cache-size=x --l2-cache-size=2M..1M \
 		--l2-cache-size=1M..2M*1 --l2-cache-size=1M..2M+0 --l2-cache-size=0..1M --l2-cache-size=default..full \
 		--l2-cache-size=1..100000+1 --l2-cache-size=1M.. --l2-cache-size=..1M --l2-cache-size=1M..2M*x \
 		--l2-cache-size=-1 --l2-cache-size=9E --l2-cache-entry-size=3K --l2-cache-entry-size=128K \
 		--l2-cache-entry-size=256 --refcount-cache-size=full..1 --depth=0 --depth=full --depth=2G \
 		--cluster-size=3K --cluster-size=256 --cluster-size=4M --preallocation=some --format=vhd --format= \
-		--extent-size-hint=full --aio=model=abacus --aio=threads,, --aio=native --aio=threads,native \
-		--preallocation=metadata,off,; do
+		--extent-size-hint=full --aio=model=abacus '--aio=threads,,' --aio=native --aio=threads,native \
+		'--preallocation=metadata,off,'; do
 		fails qimg bench --rw=randread --size=64M -c 10 --scratch=. "$bad"
 		equal "$(wc -l <"$BATS_TEST_TMPDIR/stdout")" 0 "$bad"
 		no_litter .
