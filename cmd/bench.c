@@ -19,12 +19,12 @@
 
 enum { PATTERN = 256, FLUSH_INTERVAL, NO_DRAIN, RW, SEED, RUNTIME, WARMUP, ZIPF, FILL, L2_SIZE, L2_ENTRY,
        REFCOUNT_SIZE, CLUSTER_SIZE, PREALLOCATION, HINT, SIZE, SCRATCH, CREATE_OPTIONS, OPEN_OPTIONS,
-       METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PRESET, REAL, PLOT, REPLAY,
-       MRC };
+       METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PRESET, REAL, PLOT, REPLAY, MRC,
+       CACHE_RULE };
 
 /* Without --rw these ask for random requests; the second ones are about scratch images. */
 static const int own_options[] = { WARMUP, ZIPF, FILL, L2_SIZE, L2_ENTRY, REFCOUNT_SIZE, OPEN_OPTIONS,
-				   METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PLOT, REPLAY, MRC };
+				   METADATA_DEPTH, RUNS, TRACE, WRITEBACK, PLOT, REPLAY, MRC, CACHE_RULE };
 static const int scratch_options[] = { CLUSTER_SIZE, PREALLOCATION, HINT, SIZE, SCRATCH, CREATE_OPTIONS };
 
 /* What --mrc has no use for: it measures nothing, and finds the size of the cache itself. */
@@ -88,6 +88,8 @@ static const struct opt options[] = {
 	  .help = "Sizes of its entries" },
 	{ .id = REFCOUNT_SIZE, .name = "refcount-cache-size", .kind = OPT_TEXT, .arg = "LIST",
 	  .help = "Sizes of the refcount cache" },
+	{ .id = CACHE_RULE, .name = "cache-rule", .kind = OPT_CHOICE, .arg = "RULE", .values = "current 2015",
+	  .help = "How the sizes of caches follow from each other" },
 	{ .id = METADATA_DEPTH, .name = "metadata-depth", .kind = OPT_NUMBER, .arg = "N", .min = 1, .max = 65536,
 	  .help = "Loads of metadata in flight at most" },
 	{ .id = WRITEBACK, .name = "writeback", .kind = OPT_CHOICE, .arg = "HOW",
@@ -367,6 +369,24 @@ static int read_scratch(const struct args *a, struct bench_sweep *s, struct benc
 	return 0;
 }
 
+/* --open-options, and those that have an option of their own and no place in a case. */
+static int read_open_options(const struct args *a, struct bench_sweep *s, struct bench_case *c)
+{
+	const char *list = args_text(a, OPEN_OPTIONS);
+
+	c->more = list;
+	if (!args_has(a, CACHE_RULE))
+		return 0;
+	if (asprintf(&s->more, "cache-rule=%s%s%s", args_text(a, CACHE_RULE), list ? "," : "",
+		     list ? list : "") < 0) {
+		s->more = NULL;
+		ui_error("Out of memory");
+		return -1;
+	}
+	c->more = s->more;
+	return 0;
+}
+
 /* -1 after a message. */
 static int read_case(const struct args *a, struct bench_sweep *s, struct bench_case *c)
 {
@@ -379,7 +399,8 @@ static int read_case(const struct args *a, struct bench_sweep *s, struct bench_c
 	c->runs = (unsigned)number(a, RUNS, 1);
 	c->trace = args_text(a, TRACE);
 	c->metadata_depth = (unsigned)number(a, METADATA_DEPTH, 0);
-	c->more = args_text(a, OPEN_OPTIONS);
+	if (read_open_options(a, s, c))
+		return -1;
 	c->writeback = args_text(a, WRITEBACK);
 	if (args_has(a, REAL)) {
 		ui_error("--real needs --preset");

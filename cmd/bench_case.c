@@ -509,7 +509,7 @@ int bench_measure(const struct bench_case *c, struct bench_row *row)
 		if (!c->file && new)
 			ret = make(c, &scratch);
 		name = c->file ? c->file : scratch;
-		if (!ret && c->fill && new)
+		if (!ret && c->fill && (c->file ? !i && place.row <= 1 : new))
 			ret = fill(c, name);
 		if (!ret && !i)
 			ret = look_for_holes(c, name, &unallocated);
@@ -544,7 +544,7 @@ int bench_measure_all(const struct bench_case *c, struct bench_row *row, unsigne
 		place.row = *done + 1;
 		ret = bench_measure(&c[*done], &row[*done]);
 	}
-	place.rows = 0;
+	place.row = place.rows = 0;
 	drop(kept.name);
 	kept.name = NULL;
 	return ret;

@@ -341,6 +341,8 @@ void bench_sweep_free(struct bench_sweep *s)
 	bench_texts_free(&s->aio);
 	bench_texts_free(&s->preallocation);
 	bench_texts_free(&s->format);
+	free(s->more);
 	free(s->cases);
+	s->more = NULL;
 	s->cases = NULL;
 }

@@ -8,6 +8,7 @@
 struct bench_sweep {
 	struct bench_list l2, entry, refcount, depth, cluster, hint;
 	struct bench_texts aio, preallocation, format;
+	char *more;			/* open options that the cases refer to, or NULL */
 	/* Filled by bench_sweep_cases. */
 	struct bench_case *cases;
 	unsigned n;

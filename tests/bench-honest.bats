@@ -64,6 +64,7 @@ lacking() {
 }
 
 @test 'what the cache file has in the page cache is told' {
+	case $VARIANT in *two-slices* | *second-level*) skip 'the caches are not as large as they are asked to be' ;; esac
 	local direct
 	for direct in on off; do
 		qimg bench --scratch=. --size=40G -i model=ssd-2018 --rw=randread -c 3000 -d 1 --l2-cache-size=64K --output=json \

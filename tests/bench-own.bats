@@ -116,6 +116,11 @@ holds() {
 	qimg bench --rw=randread -c 100 --open-options=l2-cache-size=8K,l2-cache-file=c,l2-cache-file-direct=off \
 		--l2-cache-entry-size=512 --output=json a.qcow2 >out
 	holds 'r["l2-cache-entry-size"] == 512 and r["l2-cache-size"] == 8192 or "'"$VARIANT"'"'
+	qimg bench --rw=randread -c 100 --cache-rule=2015 --l2-cache-size=256K --size=16G --scratch=. --output=json \
+		--open-options=l2-cache-compact=off >out
+	holds 'r["l2-cache-size"] == 262144 and r["l2-cache-entry-size"] == 65536'
+	holds 'r["open-options"] == "cache-rule=2015,l2-cache-compact=off"'
+	kept a.qcow2 qimg bench --rw=randread --cache-rule=2016 a.qcow2
 	kept a.qcow2 qimg bench --rw=randread --open-options=no-such=1 a.qcow2
 	kept a.qcow2 qimg bench --rw=randread --metadata-depth=0 a.qcow2
 	kept a.qcow2 qimg bench --rw=randread --l2-cache-size=1M --open-options=metadata-cache=off a.qcow2

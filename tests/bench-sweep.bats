@@ -72,6 +72,7 @@ column() {
 }
 
 @test 'a larger cache reads less, until the image fits' {
+	case $VARIANT in *two-slices* | *second-level*) skip 'the caches are not as large as they are asked to be' ;; esac
 	sweep -c 2000 -d 1 --warmup=500 --metadata-depth=1 --l2-cache-entry-size=64K --l2-cache-size=1M,2M,full \
 		--open-options=l2-cache-compact=off
 	json "$BATS_TEST_TMPDIR/json" '[r["metadata-reads-per-op"] for r in d["runs"]]' >out

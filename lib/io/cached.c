@@ -6,6 +6,7 @@
 #include "io/cached.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,17 +49,21 @@ static bool may_know(const struct file *f)
 	if (!geteuid() || st.st_uid == geteuid() || f->flags & FILE_WRITE)
 		return true;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
-	return !access(path, W_OK);
+	return !faccessat(AT_FDCWD, path, W_OK, AT_EACCESS);
 }
 
-static bool by_mincore(const struct file *f, uint64_t *pages)
+bool cached_bytes_by_page(const struct file *f, uint64_t *bytes)
 {
-	uint64_t unit = pages_unit(), size = f->size;
+	uint64_t unit = pages_unit(), size = f->size, pages = 0;
 	struct qimg_error ignored;
-	uint8_t *there = mem_alloc((size_t)(min_u64(PIECE, size) / unit + 1), &ignored);
-	bool ok = there;
+	uint8_t *there;
+	bool ok;
 
-	*pages = 0;
+	*bytes = 0;
+	if (!may_know(f))
+		return false;
+	there = mem_alloc((size_t)(min_u64(PIECE, size) / unit + 1), &ignored);
+	ok = there;
 	for (uint64_t at = 0, len; ok && at < size; at += len) {
 		void *map;
 
@@ -69,10 +74,12 @@ static bool by_mincore(const struct file *f, uint64_t *pages)
 			break;
 		ok = !mincore(map, (size_t)len, there);
 		for (uint64_t i = 0; ok && i < div_up(len, unit); i++)
-			*pages += there[i] & 1;
+			pages += there[i] & 1;
 		munmap(map, (size_t)len);
 	}
 	free(there);
+	if (ok)
+		*bytes = pages * unit;
 	return ok;
 }
 
@@ -80,15 +87,12 @@ bool cached_bytes(const struct file *f, uint64_t *bytes)
 {
 	struct cachestat_range all = { 0, 0 };
 	struct cachestat s;
-	uint64_t pages;
 
 	*bytes = 0;
 	if (!may_know(f))
 		return false;
-	if (!syscall(SYS_cachestat, f->fd, &all, &s, 0))
-		pages = s.cached;
-	else if (!by_mincore(f, &pages))
-		return false;
-	*bytes = pages * pages_unit();
+	if (syscall(SYS_cachestat, f->fd, &all, &s, 0))
+		return cached_bytes_by_page(f, bytes);
+	*bytes = s.cached * pages_unit();
 	return true;
 }

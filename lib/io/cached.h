@@ -13,5 +13,7 @@ struct file;
  * file.
  */
 bool cached_bytes(const struct file *f, uint64_t *bytes);
+/* The same as older kernels have it done: cached_bytes falls back on it. */
+bool cached_bytes_by_page(const struct file *f, uint64_t *bytes);
 
 #endif
