@@ -493,11 +493,9 @@ static int run_own(const struct args *a, const struct bench_sweep *s)
 		ui_error("Out of memory");
 		return -1;
 	}
-	if (text && s->n == 1)
+	ret = bench_measure_all(s->cases, rows, s->n, &done);
+	if (text && done && s->n == 1)
 		bench_print_plan(&s->cases[0].work);
-	ret = ui_flush();
-	if (!ret)
-		ret = bench_measure_all(s->cases, rows, s->n, &done);
 	/* What took long to find out is not thrown away with a later failure, where that can be seen. */
 	if (text ? done > 0 : !ret && form != BENCH_HUMAN)
 		bench_report(rows, done, form);

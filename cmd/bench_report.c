@@ -136,13 +136,13 @@ static void about_size(uint64_t bytes, char *cell)
 
 static void fill_figure(const struct bench_row *row, unsigned figure, char *cell)
 {
+	double ratio = bench_hit_ratio(row), rate = bench_bytes_per_second(row) / 1e6;
 	const struct qimg_workload_result *r = &row->result;
-	double ratio = bench_hit_ratio(row);
 
 	switch (figure) {
 	case 0: snprintf(cell, BENCH_CELL, "%.0f", row->iops); break;
 	case SPREAD: snprintf(cell, BENCH_CELL, "%.0f-%.0f", row->iops_least, row->iops_most); break;
-	case 2: snprintf(cell, BENCH_CELL, "%.3g", bench_bytes_per_second(row) / 1e6); break;
+	case 2: snprintf(cell, BENCH_CELL, rate < 100 ? "%.3g" : "%.0f", rate); break;
 	case 3: snprintf(cell, BENCH_CELL, "%.1f", micros(r->mean)); break;
 	case 4: snprintf(cell, BENCH_CELL, "%.1f", micros(r->p99)); break;
 	case 5: snprintf(cell, BENCH_CELL, "%.3f", bench_per_op(row, bench_metadata_reads(row))); break;

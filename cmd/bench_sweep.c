@@ -210,7 +210,15 @@ static int check_sizes(const struct bench_case *c)
 
 static int check(const struct bench_case *c)
 {
+	uint64_t size = (c->scratch.size + 511) / 512 * 512;
 	const char *aio = c->aio ? c->aio : c->how.aio;
+
+	if (!c->file && c->work.order != QIMG_RECORDED &&
+	    (c->work.size > size || c->work.offset > size - c->work.size)) {
+		ui_error("Requests of %" PRIu64 " bytes from offset %" PRIu64 " on do not fit into a disk of %" PRIu64,
+			 c->work.size, c->work.offset, size);
+		return -1;
+	}
 
 	if (aio && !strcmp(aio, "native") && !(c->how.flags & QIMG_OPEN_DIRECT) && !c->how.image_opts) {
 		ui_error("--aio=native needs a cache mode that passes the page cache by: -t none or directsync");

@@ -79,3 +79,17 @@ os.execv(sys.argv[1], sys.argv[1:])' "$QIMG" bench -q --size=64M --scratch=dir $
 		done
 	done
 }
+
+@test 'requests that do not fit are refused before an image is made' {
+	fails qimg bench --size=1M -s 2M --scratch=none
+	says 'do not fit'
+	fails qimg bench --size=1M -o 1M --scratch=none
+	says 'do not fit'
+	fails qimg bench --size=0 --scratch=none
+	says 'do not fit'
+	fails qimg bench --size=1M -s 0 --scratch=.
+	fails qimg bench --size=1M -S 0 --rw=read --scratch=.
+	fails qimg bench --size=8E --scratch=.
+	no_litter .
+	qimg bench --size=100 -s 512 -c 5 --scratch=. -q
+}
