@@ -117,14 +117,21 @@ static void print_one(const struct bench_row *row)
 	}
 }
 
-/* ---- a table: what differs, then figures ---- */
+/* ---- tables: what differs, then figures; latencies have one of their own ---- */
 
-static const char *const heads[] = {
-	"IOPS", "spread", "MB/s", "mean us", "p99 us", "reads/op", "writes/op", "L2 hits", "evicted", "resident",
-	"page cache",
+enum figure {
+	IOPS, SPREAD, RATE, READS, WRITES, HITS, EVICTED, CPU, RESIDENT, IMAGE_CACHED, CACHE_FILE_CACHED,
+	MEAN, P50, P95, P99, P999, MAX, FIGURES,
 };
 
-enum { FIGURES = sizeof(heads) / sizeof(heads[0]), SPREAD = 1, COLUMNS = BENCH_FIELDS + FIGURES };
+static const char *const heads[FIGURES] = {
+	[IOPS] = "IOPS", [SPREAD] = "spread", [RATE] = "MB/s", [READS] = "reads/op", [WRITES] = "writes/op",
+	[HITS] = "L2 hits", [EVICTED] = "evicted", [CPU] = "CPU s", [RESIDENT] = "resident",
+	[IMAGE_CACHED] = "page cache", [CACHE_FILE_CACHED] = "of cache file", [MEAN] = "mean", [P50] = "50%",
+	[P95] = "95%", [P99] = "99%", [P999] = "99.9%", [MAX] = "max",
+};
+
+enum { COLUMNS = BENCH_FIELDS + FIGURES };
 
 static void about_size(uint64_t bytes, char *cell)
 {
@@ -134,24 +141,34 @@ static void about_size(uint64_t bytes, char *cell)
 		ui_size(bytes, cell, BENCH_CELL);
 }
 
-static void fill_figure(const struct bench_row *row, unsigned figure, char *cell)
+static void latency(uint64_t ns, char *cell)
+{
+	snprintf(cell, BENCH_CELL, "%.1f", micros(ns));
+}
+
+static void fill_figure(const struct bench_row *row, enum figure figure, char *cell)
 {
 	double ratio = bench_hit_ratio(row), rate = bench_bytes_per_second(row) / 1e6;
 	const struct qimg_workload_result *r = &row->result;
 
 	switch (figure) {
-	case 0: snprintf(cell, BENCH_CELL, "%.0f", row->iops); break;
+	case IOPS: snprintf(cell, BENCH_CELL, "%.0f", row->iops); break;
 	case SPREAD: snprintf(cell, BENCH_CELL, "%.0f-%.0f", row->iops_least, row->iops_most); break;
-	case 2: snprintf(cell, BENCH_CELL, rate < 100 ? "%.3g" : "%.0f", rate); break;
-	case 3: snprintf(cell, BENCH_CELL, "%.1f", micros(r->mean)); break;
-	case 4: snprintf(cell, BENCH_CELL, "%.1f", micros(r->p99)); break;
-	case 5: snprintf(cell, BENCH_CELL, "%.3f", bench_per_op(row, bench_metadata_reads(row))); break;
-	case 6: snprintf(cell, BENCH_CELL, "%.3f", bench_per_op(row, bench_metadata_writes(row))); break;
-	case 7: snprintf(cell, BENCH_CELL, ratio < 0 ? "-" : "%.1f%%", 100 * ratio); break;
-	case 8: snprintf(cell, BENCH_CELL, "%" PRIu64, bench_evictions(row)); break;
-	case 9: about_size(row->resident, cell); break;
-	default: about_size(row->image_cached == BENCH_UNKNOWN ? BENCH_UNKNOWN :
-			    row->image_cached + row->cache_file_cached, cell); break;
+	case RATE: snprintf(cell, BENCH_CELL, rate < 100 ? "%.3g" : "%.0f", rate); break;
+	case READS: snprintf(cell, BENCH_CELL, "%.3f", bench_per_op(row, bench_metadata_reads(row))); break;
+	case WRITES: snprintf(cell, BENCH_CELL, "%.3f", bench_per_op(row, bench_metadata_writes(row))); break;
+	case HITS: snprintf(cell, BENCH_CELL, ratio < 0 ? "-" : "%.1f%%", 100 * ratio); break;
+	case EVICTED: snprintf(cell, BENCH_CELL, "%" PRIu64, bench_evictions(row)); break;
+	case CPU: snprintf(cell, BENCH_CELL, "%.3f", (double)r->cpu_ns / 1e9); break;
+	case RESIDENT: about_size(row->resident, cell); break;
+	case IMAGE_CACHED: about_size(row->image_cached, cell); break;
+	case CACHE_FILE_CACHED: about_size(row->cache_file_cached, cell); break;
+	case MEAN: latency(r->mean, cell); break;
+	case P50: latency(r->p50, cell); break;
+	case P95: latency(r->p95, cell); break;
+	case P99: latency(r->p99, cell); break;
+	case P999: latency(r->p999, cell); break;
+	default: latency(r->max, cell); break;
 	}
 }
 
@@ -165,33 +182,46 @@ static void fill_cell(const struct bench_row *row, unsigned column, char *cell)
 	if (column < BENCH_FIELDS)
 		bench_field_text(row, (enum bench_field)column, cell);
 	else
-		fill_figure(row, column - BENCH_FIELDS, cell);
+		fill_figure(row, (enum figure)(column - BENCH_FIELDS), cell);
 }
 
-/* How wide the column is; 0: it is left out. */
+/* Whether a column has anything to say about these rows. */
+static bool is_wanted(const struct bench_row *rows, unsigned n, unsigned column)
+{
+	bool several = false, file = false;
+
+	if (column < BENCH_FIELDS)
+		return bench_field_varies(rows, n, (enum bench_field)column);
+	for (unsigned i = 0; i < n; i++) {
+		several = several || rows[i].c.runs > 1;
+		file = file || rows[i].cache_file_cached;
+	}
+	return (column != BENCH_FIELDS + SPREAD || several) &&
+	       (column != BENCH_FIELDS + CACHE_FILE_CACHED || file);
+}
+
 static int width(const struct bench_row *rows, unsigned n, unsigned column)
 {
 	size_t most = strlen(head(column));
-	bool wanted = column < BENCH_FIELDS ? bench_field_varies(rows, n, (enum bench_field)column) :
-		      column != BENCH_FIELDS + SPREAD;
 	char cell[BENCH_CELL];
 
 	for (unsigned i = 0; i < n; i++) {
 		fill_cell(&rows[i], column, cell);
 		most = strlen(cell) > most ? strlen(cell) : most;
-		if (column == BENCH_FIELDS + SPREAD)
-			wanted = wanted || rows[i].c.runs > 1;
 	}
-	return wanted ? (int)most : 0;
+	return (int)most;
 }
 
-static void print_table(const struct bench_row *rows, unsigned n)
+/* What tells the rows apart, and the figures from one to another. */
+static void print_table(const struct bench_row *rows, unsigned n, enum figure from, enum figure to)
 {
-	int widths[COLUMNS];
+	int widths[COLUMNS] = { 0 };
 	char cell[BENCH_CELL];
 
 	for (unsigned c = 0; c < COLUMNS; c++)
-		widths[c] = width(rows, n, c);
+		if ((c < BENCH_FIELDS || (c >= BENCH_FIELDS + from && c <= BENCH_FIELDS + to)) &&
+		    is_wanted(rows, n, c))
+			widths[c] = width(rows, n, c);
 	for (unsigned i = 0; i <= n; i++) {
 		const char *gap = "";
 
@@ -239,7 +269,10 @@ void bench_report(const struct bench_row *rows, unsigned n, enum bench_form form
 		bench_report_csv(rows, n);
 	else if (n == 1)
 		print_one(rows);
-	else if (n)
-		print_table(rows, n);
+	if (form == BENCH_HUMAN && n > 1) {
+		print_table(rows, n, IOPS, CACHE_FILE_CACHED);
+		printf("\nLatency in us\n");
+		print_table(rows, n, MEAN, MAX);
+	}
 	print_warnings(rows, n);
 }

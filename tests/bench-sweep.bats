@@ -83,13 +83,16 @@ column() {
 
 @test 'a table for people has what differs, and the figures' {
 	qimg bench --rw=randread --size=20G -c 100 -i model=ssd-2015 --l2-cache-size=1M,2M -d 1,2 --scratch=. >out 2>&1
-	equal "$(wc -l <out)" 5
+	equal "$(wc -l <out)" 12
 	contains "$(head -n 1 out)" 'L2 cache'
 	contains "$(head -n 1 out)" 'depth'
 	contains "$(head -n 1 out)" 'IOPS'
 	lacks "$(head -n 1 out)" 'cluster'
 	lacks "$(head -n 1 out)" 'spread'
-	equal "$(awk '{ print length }' out | sort -u | wc -l)" 1 'lines of different lengths'
+	contains "$(head -n 1 out)" 'CPU s'
+	contains "$(sed -n 8p out)" '99.9%'
+	equal "$(head -n 5 out | awk '{ print length }' | sort -u | wc -l)" 1 'lines of different lengths'
+	equal "$(tail -n 5 out | awk '{ print length }' | sort -u | wc -l)" 1 'lines of different lengths'
 	qimg bench -q --rw=randread --size=20G -c 100 -i model=ssd-2015 -d 1,2 --scratch=. >out 2>&1
 	equal "$(cat out)" ''
 }
