@@ -268,7 +268,7 @@ static void help(struct pool_job *job, unsigned worker)
 	struct ioq_io *io = (struct ioq_io *)((char *)job - offsetof(struct ioq_io, job));
 	const struct ioq_req *r = io->req;
 	int fd = r->file->fd;
-	char *at = (char *)r->buf + io->done;
+	void *at = ioq_rest(io);
 	off_t off = (off_t)(r->off + io->done);
 
 	(void)worker;

@@ -107,6 +107,12 @@ struct ioq {
 	struct ioq_io *slot;		/* depth of them */
 };
 
+/* Where the rest of a transfer goes, or comes from; NULL with syncs and the like. */
+static inline void *ioq_rest(const struct ioq_io *io)
+{
+	return io->req->buf ? (char *)io->req->buf + io->done : NULL;
+}
+
 /* ---- ioq_io.c: the life of a request that has been started ---- */
 
 /* The request may not start while others that are running do. */

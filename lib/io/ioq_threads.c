@@ -23,7 +23,7 @@ static int threads_open(struct ioq *q, const char *arg, struct qimg_error *e)
 bool ioq_read_cached(struct ioq *q, struct ioq_io *io)
 {
 	const struct ioq_req *r = io->req;
-	struct iovec v = { (char *)r->buf + io->done, ioq_piece(io) };
+	struct iovec v = { ioq_rest(io), ioq_piece(io) };
 	ssize_t n;
 
 	/* Direct reads would sleep, whatever the flag says. */

@@ -75,7 +75,7 @@ static void start_now(struct ioq *q)
 static bool uring_start(struct ioq *q, struct ioq_io *io)
 {
 	const struct ioq_req *r = io->req;
-	char *at = (char *)r->buf + io->done;
+	void *at = ioq_rest(io);
 	struct io_uring_sqe *sqe;
 
 	/* Writing to the page cache is copying, which the kernel would do while it submits. */
