@@ -175,7 +175,7 @@ int preset_main(const char *names, const struct preset_how *how)
 	}
 	if (!ret && how->form != BENCH_HUMAN)
 		bench_report(rows.row, rows.n, how->form);
-	if (!ret && how->plot && !chosen[0]->draws)
+	if (!ret && how->plot && chosen[0] && !chosen[0]->draws)
 		ret = bench_plot(how->plot, names, rows.row, rows.n);
 	free_rows(&rows);
 	return ret ? 1 : 0;
