@@ -73,7 +73,8 @@ static const struct device devices[] = {
 			    .flush = 1000000 },
 	}, {
 		.name = "model=ssd-2018",
-		.source = "2,718 to 57,355 random reads a second by cache size and by cache entry size, 40 GB",
+		.source = "'qcow2: Default to 4KB for the qcow2 cache entry size', QEMU commit af39bd0d9a88: "
+			  "2,718 to 57,355 random reads a second by cache size and by cache entry size, 40 GB",
 		.data = 17900,
 		.medium = { .channels = 8, .access = 147000, .follow = 147000, .rate = 225000000,
 			    .flush = 1000000 },
