@@ -2,7 +2,8 @@
 /*
  * Images with bytes changed at random, mostly in their metadata: opening, reading and writing them
  * ends with success or with an error that says something, never with a crash or a hang. With
- * sanitizers this is worth most. (An entry may send a write anywhere: the file may become very
+ * sanitizers this is worth most. Checking them, too; it changes nothing, and what it calls sound can be read in
+ * full and has the refcounts that the tests' own reader wants. (An entry may send a write anywhere: the file may become very
  * long, but is sparse then.)
  *
  *	mutated [ROUNDS [SEED]]
@@ -15,13 +16,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../qcheck.h"
 #include "../setting.h"
 #include "tap.h"
 
 enum { WRITES = 10, MAX_LENGTH = 1 << 20 };
 
 static char dir[200], path[300];
-static unsigned opened, refused, read_errors, write_errors;
+static unsigned opened, refused, read_errors, write_errors, sound, corrupt, leaking;
 
 static uint64_t be(const uint8_t *p, unsigned bytes)
 {
@@ -51,6 +53,91 @@ static uint64_t choose_place(const uint8_t *file, uint64_t len, uint64_t *seed)
 	else
 		at = random_below(seed, len);
 	return at < len ? at : random_below(seed, len);
+}
+
+static void take(void *ctx, const struct qimg_finding *f)
+{
+	unsigned *odd = ctx;
+
+	*odd += !f->text || !*f->text || (unsigned)f->fault >= QIMG_FAULTS || (f->has_host && f->host_len > INT64_MAX);
+}
+
+static bool reads_in_full(void)
+{
+	static uint8_t buf[1 << 16];
+	struct qimg_image *img = NULL;
+	struct qimg_error e;
+	uint64_t size;
+	bool good = true;
+
+	/* Marks and missing backing files are none of the check's business. */
+	if (qimg_open(&img, path, "qcow2", NULL, QIMG_OPEN_CHECK | QIMG_OPEN_NO_BACKING, &e) < 0)
+		return false;
+	size = qimg_size(img);
+	for (uint64_t off = 0; good && off < size && off < MAX_LENGTH; off += sizeof(buf))
+		good = !qimg_read(img, off, buf, size - off < sizeof(buf) ? size - off : sizeof(buf), &e);
+	qimg_close(img, &e);
+	return good;
+}
+
+static uint64_t entry_faults(const struct qimg_check_result *r)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = QIMG_FAULT_HEADER; i < QIMG_FAULTS; i++)
+		n += r->found[i];
+	return n;
+}
+
+/* Checks what there is in `path`: the len bytes of `file`. Returns what is wrong with that, or NULL. */
+static const char *check(const struct setting *s, const uint8_t *file, uint64_t len, uint64_t memory)
+{
+	unsigned odd = 0;
+	struct qimg_check c = { .flags = QIMG_CHECK_DEEP, .memory = memory, .finding = take, .ctx = &odd,
+				.max_findings = 50 };
+	struct qcheck_buf bytes = { file, len }, none = { NULL, 0 };
+	struct qimg_check_result r;
+	struct qimg_image *img = NULL;
+	static struct qcheck q;
+	struct qimg_error e;
+	const char *wrong = NULL;
+
+	e.msg[0] = 0;
+	if (qimg_open(&img, path, "qcow2", NULL, QIMG_OPEN_CHECK | QIMG_OPEN_NO_BACKING, &e) < 0)
+		return e.msg[0] ? NULL : "refused for checking without saying why";
+	if (qimg_check_run(img, &c, &r, &e) < 0)
+		wrong = e.msg[0] && e.code ? NULL : "not checked without saying why";
+	else if (odd)
+		wrong = "an odd finding";
+	else if (!r.corruptions && !r.errors && !reads_in_full())
+		wrong = "sound, but it does not read";
+	sound += !r.corruptions && !r.errors && !r.leaks;
+	leaking += !r.corruptions && r.leaks;
+	corrupt += r.corruptions > 0;
+	qimg_close(img, &e);
+	if (!wrong && !s->external && qcheck_open(&q, bytes, none)) {
+		qcheck_refs(&q);
+		/* What an entry that is not valid refers to is a matter of opinion. */
+		if (!entry_faults(&r) && !q.count[QCHECK_LOW] != !r.found[QIMG_FAULT_REFCOUNT])
+			wrong = "refcounts that are too low: the other reader disagrees";
+		else if (!r.corruptions && (q.count[QCHECK_LOW] || q.count[QCHECK_COPIED]))
+			wrong = "sound, but not for the other reader";
+		if (wrong)
+			diag("%s (here %u low, there %u)", q.text, (unsigned)r.found[QIMG_FAULT_REFCOUNT],
+			     q.count[QCHECK_LOW]);
+		qcheck_close(&q);
+	}
+	return wrong;
+}
+
+/* Whether `path` still has these bytes. */
+static bool unchanged(int fd, const uint8_t *file, uint64_t len)
+{
+	uint8_t *now = malloc(len + 1);
+	bool same = now && pread(fd, now, len + 1, 0) == (ssize_t)len && !memcmp(now, file, len);
+
+	free(now);
+	return same;
 }
 
 /* Opens what there is in `path`, uses it in all ways, closes it. Returns what is wrong, or NULL. */
@@ -104,7 +191,7 @@ static const char *use(uint64_t *seed)
 }
 
 /* Writes the image anew with some bytes changed, sometimes cut short. */
-static void mutate(int fd, const uint8_t *file, uint8_t *copy, uint64_t len, uint64_t *seed)
+static uint64_t mutate(int fd, const uint8_t *file, uint8_t *copy, uint64_t len, uint64_t *seed)
 {
 	unsigned changes = 1 + random_below(seed, 3);
 
@@ -121,6 +208,7 @@ static void mutate(int fd, const uint8_t *file, uint8_t *copy, uint64_t len, uin
 		len = random_below(seed, len);
 	if (ftruncate(fd, 0) || pwrite(fd, copy, len, 0) != (ssize_t)len)
 		abort();
+	return len;
 }
 
 static void test_setting(const struct setting *s, unsigned rounds, uint64_t *seed)
@@ -128,7 +216,7 @@ static void test_setting(const struct setting *s, unsigned rounds, uint64_t *see
 	struct setting_content content;
 	const char *wrong = NULL;
 	uint8_t *file, *copy;
-	uint64_t len;
+	uint64_t len, now;
 	struct stat st;
 	unsigned i;
 	int fd;
@@ -145,8 +233,12 @@ static void test_setting(const struct setting *s, unsigned rounds, uint64_t *see
 	for (i = 0; i < rounds && !wrong; i++) {
 		uint64_t before = *seed;
 
-		mutate(fd, file, copy, len, seed);
-		wrong = use(seed);
+		now = mutate(fd, file, copy, len, seed);
+		wrong = check(s, copy, now, random_chance(seed, 50) ? 1 : 0);
+		if (!wrong && !unchanged(fd, copy, now))
+			wrong = "checking changed it";
+		if (!wrong)
+			wrong = use(seed);
 		if (wrong)
 			diag("%s, state 0x%" PRIx64 ": %s", s->name, before, wrong);
 	}
@@ -175,6 +267,8 @@ int main(int argc, char **argv)
 	snprintf(path, sizeof(path), "%s/image.qcow2", dir);
 	for (const struct setting *s = settings; s->name; s++)
 		test_setting(s, rounds, &seed);
+	diag("checked: %u sound, %u with leaks, %u corrupt", sound, leaking, corrupt);
+	ok(sound > 20 && leaking > 20 && corrupt > 200, "checks find all kinds");
 	diag("%u opened (%u reads and %u writes failed), %u refused", opened, read_errors,
 	     write_errors, refused);
 	ok(opened && refused && read_errors && write_errors, "all of that happens");
