@@ -596,7 +596,8 @@ static int run(const struct args *a)
 	if (!ret && args_has(a, PLOT))
 		ret = check_plot(args_text(a, PLOT), s);
 	if (!ret && args_has(a, MRC))
-		ret = bench_mrc(s->cases, s->n, (enum bench_form)number(a, OPEN_OUTPUT, BENCH_HUMAN));
+		ret = bench_mrc(s->cases, s->n, (enum bench_form)number(a, OPEN_OUTPUT, BENCH_HUMAN),
+				args_has(a, 'q'));
 	else if (!ret && (is_own(a) || s->n > 1 || number(a, OPEN_OUTPUT, BENCH_HUMAN) != BENCH_HUMAN))
 		ret = run_own(a, s);
 	else if (!ret)

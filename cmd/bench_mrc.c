@@ -344,7 +344,7 @@ static void print(const struct curve *all, unsigned n, enum bench_form form)
 		printf("    ]\n}\n");
 }
 
-int bench_mrc(const struct bench_case *c, unsigned n, enum bench_form form)
+int bench_mrc(const struct bench_case *c, unsigned n, enum bench_form form, bool quiet)
 {
 	struct curve *all = calloc(n, sizeof(*all));
 	unsigned count = 0;
@@ -367,7 +367,7 @@ int bench_mrc(const struct bench_case *c, unsigned n, enum bench_form form)
 			count += !ret;
 		}
 	}
-	if (!ret)
+	if (!ret && !(quiet && form == BENCH_HUMAN))
 		print(all, count, form);
 	for (unsigned i = 0; i < count; i++)
 		qimg_reuse_free(all[i].reuse);

@@ -7,8 +7,8 @@
 
 /*
  * Says it of each case; of cases that differ only in what makes no difference, once. No I/O is done but
- * reading the header of an image. -1 after a message.
+ * reading the header of an image. quiet: without text for people. -1 after a message.
  */
-int bench_mrc(const struct bench_case *c, unsigned n, enum bench_form form);
+int bench_mrc(const struct bench_case *c, unsigned n, enum bench_form form, bool quiet);
 
 #endif

@@ -274,7 +274,7 @@ uint64_t qimg_reuse_hits(const struct qimg_reuse *r, uint64_t slices, bool *exac
 {
 	const struct known *last = &r->known[r->knowns - 1], *a, *b = r->known;
 	double part, gain, hits;
-	bool ignored;
+	bool ignored = false;
 
 	exact = exact ? exact : &ignored;
 	*exact = true;
