@@ -170,3 +170,14 @@ setup() {
 	says 'beyond the end'
 	refused none.qcow2 qimg bench --mrc none.qcow2
 }
+
+@test 'a signal ends it' {
+	local pid status=0
+	"$QIMG" bench --mrc --size=16T --cluster-size=4k -c 100000000 >out 2>/dev/null &
+	pid=$!
+	sleep 0.5
+	kill -TERM $pid
+	wait $pid || status=$?
+	equal $status 143
+	equal "$(cat out)" ''
+}

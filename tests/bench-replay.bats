@@ -63,6 +63,18 @@ run_is() {
 	done
 }
 
+@test 'what fio itself writes is read' {
+	need fio
+	truncate -s 4M f.raw
+	fio --name=x --filename=f.raw --rw=randrw --size=4M --bs=4k --number_ios=40 --ioengine=sync \
+		--write_iolog=log >/dev/null 2>&1 || skip 'this fio makes no log'
+	awk '$3 == "read" || $3 == "write" { print $4, $5, substr($3, 1, 1) }' log >want
+	grep -q 'version 3' log || awk '$2 == "read" || $2 == "write" { print $3, $4, substr($2, 1, 1) }' log >want
+	[ -s want ]
+	qimg bench -q -w --replay=log --trace=got a.qcow2
+	cmp want got
+}
+
 @test 'it begins anew where more is asked for, and stops where less is' {
 	printf '0 512\n4096 512\n8192 512\n' >rec
 	qimg bench -q -c 7 --replay=rec --trace=got a.qcow2
