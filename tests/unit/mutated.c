@@ -2,9 +2,9 @@
 /*
  * Images with bytes changed at random, mostly in their metadata: opening, reading and writing them
  * ends with success or with an error that says something, never with a crash or a hang. With
- * sanitizers this is worth most. Checking them, too; it changes nothing, and what it calls sound can be read in
- * full and has the refcounts that the tests' own reader wants. (An entry may send a write anywhere: the file may become very
- * long, but is sparse then.)
+ * sanitizers this is worth most. Checking them, too; it changes nothing, and what it calls sound can be
+ * read in full and has the refcounts that the tests' own reader wants. (An entry may send a write
+ * anywhere: the file may become very long, but is sparse then.)
  *
  *	mutated [ROUNDS [SEED]]
  */
