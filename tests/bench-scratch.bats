@@ -52,32 +52,36 @@ load helpers
 	no_litter small
 }
 
-@test 'a signal ends it and leaves nothing' {
-	local pid status name how try
-	for name in INT TERM HUP; do
-		for how in '--runtime=100 --rw=randread' '--runtime=100 --rw=randwrite' \
-			'--fill --size=8G --rw=read' '--preallocation=full --size=8G --rw=read' \
-			'--rw=randread -i model=hdd-2016 --runtime=1000000 --size=1G -d 1..900+1'; do
-			mkdir -p dir
-			# Background jobs ignore SIGINT otherwise.
-			# shellcheck disable=SC2086
-			python3 -c 'import os, signal, sys
+# interrupted SIGNAL OPTION...: bench, some time after its scratch image is there
+interrupted() {
+	local name=$1 pid status=0 try
+	shift
+	mkdir -p dir
+	# Background jobs ignore SIGINT otherwise.
+	python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])' "$QIMG" bench -q --size=64M --scratch=dir $how 2>/dev/null &
-			pid=$!
-			for try in {1..100}; do
-				[ "$(find dir -type f | wc -l)" -eq 0 ] || break
-				sleep 0.1
-			done
-			[ "$try" -lt 100 ] || fail "no scratch image with $how"
-			sleep 0.2
-			kill -"$name" $pid
-			status=0
-			wait $pid || status=$?
-			equal $status $((128 + $(kill -l "$name"))) "$how"
-			no_litter dir
-		done
+os.execv(sys.argv[1], sys.argv[1:])' "$QIMG" bench -q --size=64M --scratch=dir "$@" 2>/dev/null &
+	pid=$!
+	for try in {1..100}; do
+		[ "$(find dir -type f | wc -l)" -eq 0 ] || break
+		sleep 0.1
 	done
+	[ "$try" -lt 100 ] || fail "no scratch image with $*"
+	sleep 0.2
+	kill -"$name" $pid
+	wait $pid || status=$?
+	equal $status $((128 + $(kill -l "$name"))) "$*"
+	no_litter dir
+}
+
+@test 'a signal ends it and leaves nothing' {
+	need python3
+	interrupted INT --runtime=100 --rw=randread
+	interrupted HUP --runtime=100 --rw=randread
+	interrupted TERM --runtime=100 --rw=randwrite
+	interrupted TERM --fill --size=8G --rw=read
+	interrupted INT --preallocation=full --size=8G --rw=read
+	interrupted TERM --rw=randread -i model=hdd-2016 --runtime=1000000 --size=1G -d 1..900+1
 }
 
 @test 'requests that do not fit are refused before an image is made' {

@@ -57,17 +57,17 @@ column() {
 }
 
 @test 'a named image: its sizes are what the words mean, and it stays as it is' {
-	qimg create -q -f qcow2 -o preallocation=metadata,cluster_size=4k a.qcow2 1G
+	qimg create -q -f qcow2 -o preallocation=metadata,cluster_size=4k a.qcow2 64M
 	local before
 	before=$(hash a.qcow2)
 	qimg bench --rw=randread -c 100 --output=json --l2-cache-size=min..full*8 --refcount-cache-size=min \
 		a.qcow2 >"$BATS_TEST_TMPDIR/json"
-	equal "$(column l2-cache-size)" '8192 65536 524288 2097152'
-	equal "$(column refcount-cache-size)" '16384 16384 16384 16384'
-	equal "$(column file)" 'a.qcow2 a.qcow2 a.qcow2 a.qcow2'
+	equal "$(column l2-cache-size)" '8192 65536 131072'
+	equal "$(column refcount-cache-size)" '16384 16384 16384'
+	equal "$(column file)" 'a.qcow2 a.qcow2 a.qcow2'
 	qimg bench --rw=randread -c 100 --output=json --l2-cache-size=full --image-opts \
 		driver=qcow2,file.filename=a.qcow2,cache.direct=off >"$BATS_TEST_TMPDIR/json"
-	equal "$(column l2-cache-size)" 2097152
+	equal "$(column l2-cache-size)" 131072
 	equal "$(hash a.qcow2)" "$before"
 }
 
