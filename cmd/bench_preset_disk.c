@@ -66,8 +66,8 @@ static void print_bytes(uint64_t bytes)
 /* Where the tables were at the end of the random reads. */
 static void print_memory(const struct bench_row *row)
 {
-	printf("\nIs it but the page cache? After the random reads there were of tables\n%-25s  %12s  %12s\n"
-	       "%-25s  %12s  %12s  %12s\n", "", "", "in the page cache, of", "L2 cache", "in memory",
+	printf("\nIs it but the page cache? After the random reads there was\n%-25s  %12s  %12s\n"
+	       "%-25s  %12s  %12s  %12s\n", "", "in memory,", "in the page cache, of", "L2 cache", "of caches",
 	       "the image", "cache file");
 	for (unsigned i = 0; i < tables[0].cells; i++, row++) {
 		printf("%-25s", tables[0].cell[i].row);
@@ -76,6 +76,7 @@ static void print_memory(const struct bench_row *row)
 		print_bytes(row->cache_file_cached);
 		printf("\n");
 	}
+	printf("(The last row has data, too, and is about memory alone: a model has no page cache for an image.)\n");
 }
 
 static int run(const struct preset *p, const struct preset_how *how, struct preset_rows *rows)
