@@ -52,6 +52,9 @@ void bench_print_plan(const struct qimg_workload *w)
 		       w->count, what, w->size, w->depth);
 	if (w->order == QIMG_IN_STEPS)
 		printf(" (starting at offset %" PRIu64 ", step size %" PRIu64 ")\n", w->offset, w->step);
+	else if (w->order == QIMG_ZIPF)
+		printf(" (at random offsets, popular by Zipf's law with theta %g, seed %" PRIu64 ")\n", w->theta,
+		       w->seed);
 	else
 		printf(" (at random offsets, seed %" PRIu64 ")\n", w->seed);
 	if (w->flush_interval)
