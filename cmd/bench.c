@@ -111,7 +111,7 @@ static const struct opt options[] = {
 	{ .id = SCRATCH, .name = "scratch", .kind = OPT_FILE, .arg = "FOLDER",
 	  .help = "Where these are made (default: $TMPDIR, else /var/tmp)" },
 	{ .id = PRESET, .name = "preset", .kind = OPT_WORDS, .arg = "NAMES",
-	  .values = "l2-size l2-entry-size l2-rounding l2-on-disk all help",
+	  .values = "l2-size l2-entry-size l2-rounding l2-on-disk chain preallocation all help",
 	  .help = "Measure again what others have published, beside their\n"
 		  "figures; '--preset=help' tells what there is" },
 	{ .id = REAL, .name = "real",
@@ -512,7 +512,8 @@ static int run_own(const struct args *a, const struct bench_sweep *s)
 /* The requests and the images are those that were published: what would change them is refused. */
 static int check_preset(const struct args *a)
 {
-	static const int allowed[] = { PRESET, REAL, WRITEBACK, SIZE, SCRATCH, PLOT, 'i', 'n', OPEN_OUTPUT, 'q' };
+	static const int allowed[] = { PRESET, REAL, WRITEBACK, SIZE, SCRATCH, PLOT, 'c', RUNS, 'i', 'n',
+				       OPEN_OUTPUT, 'q' };
 	unsigned n;
 
 	if (a->operand_count) {
@@ -548,6 +549,8 @@ static int run_preset(const struct args *a)
 		.size = number(a, SIZE, BENCH_DEFAULT),
 		.writeback = args_text(a, WRITEBACK),
 		.plot = args_text(a, PLOT),
+		.count = number(a, 'c', 0),
+		.runs = (unsigned)number(a, RUNS, 0),
 		.form = (enum bench_form)number(a, OPEN_OUTPUT, BENCH_HUMAN),
 		.quiet = args_has(a, 'q'),
 	};

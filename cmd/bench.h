@@ -39,6 +39,7 @@ struct bench_case {
 	const char *more;		/* further open options "a=b,c=d", or NULL */
 	bool cold;			/* the page cache has nothing of the image at first */
 	struct qimg_workload work;	/* without image, progress, warmed, trace */
+	bool keep;			/* runs that write share a scratch image, and alike cases, too */
 	bool fill;			/* the whole disk is written first */
 	const char *trace;		/* a file for the requests of the first run, or NULL */
 	unsigned runs;			/* at least 1; the row is that of the median */

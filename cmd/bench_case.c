@@ -448,8 +448,8 @@ static void choose(struct bench_row *runs, unsigned n, struct bench_row *row)
 }
 
 /*
- * A scratch image that is only read serves the next case, too, if that wants the same one: large ones that
- * are full take long to make.
+ * A scratch image that is only read (or c->keep) serves the next case, too, if that wants the same one: large
+ * ones that are full take long to make.
  */
 static struct kept {
 	char *name;			/* NULL: there is none */
@@ -472,8 +472,9 @@ static bool serves(const struct bench_case *made, const struct bench_case *c)
 {
 	const struct bench_scratch *a = &made->scratch, *b = &c->scratch;
 
-	return !c->file && !c->work.write_percent && alike(a->folder, b->folder) &&
-	       alike(a->format, b->format) && a->size == b->size && a->cluster_size == b->cluster_size &&
+	return !c->file && (!c->work.write_percent || c->keep) && made->keep == c->keep &&
+	       alike(a->folder, b->folder) && alike(a->format, b->format) && a->size == b->size &&
+	       a->cluster_size == b->cluster_size &&
 	       alike(a->preallocation, b->preallocation) && a->extent_size_hint == b->extent_size_hint &&
 	       alike(a->more, b->more) && made->cold == c->cold && made->fill == c->fill &&
 	       made->work.pattern == c->work.pattern;
@@ -495,7 +496,7 @@ int bench_measure(const struct bench_case *c, struct bench_row *row)
 {
 	unsigned n = c->runs ? c->runs : 1, unallocated = 0;
 	struct bench_row *runs = calloc(n, sizeof(*runs));
-	bool anew = !c->file && c->work.write_percent, there;
+	bool anew = !c->file && c->work.write_percent && !c->keep, there;
 	char *scratch = take_kept(c);
 	int ret = runs ? 0 : -1;
 

@@ -17,6 +17,8 @@ const struct preset *const presets[] = {
 	&preset_l2_entry_size,
 	&preset_l2_rounding,
 	&preset_l2_on_disk,
+	&preset_chain,
+	&preset_preallocation,
 	NULL
 };
 
@@ -42,22 +44,42 @@ char *preset_text(struct preset_rows *rows, const char *fmt, ...)
 	return s;
 }
 
-int preset_measure(struct preset_rows *rows, const struct bench_case *c, unsigned n, unsigned *first)
+/* Makes room for n rows. */
+static int reserve(struct preset_rows *rows, unsigned n)
 {
 	struct bench_row *list;
+
+	if (rows->n + n <= rows->room)
+		return 0;
+	list = realloc(rows->row, (rows->n + n) * 2 * sizeof(*list));
+	if (!list) {
+		ui_error("Out of memory");
+		return -1;
+	}
+	rows->row = list;
+	rows->room = (rows->n + n) * 2;
+	return 0;
+}
+
+struct bench_row *preset_row(struct preset_rows *rows)
+{
+	struct bench_row *row;
+
+	if (reserve(rows, 1))
+		return NULL;
+	row = &rows->row[rows->n++];
+	*row = (struct bench_row){ .images = 0 };
+	return row;
+}
+
+int preset_measure(struct preset_rows *rows, const struct bench_case *c, unsigned n, unsigned *first)
+{
 	unsigned done = 0;
 	int ret;
 
 	*first = rows->n;
-	if (rows->n + n > rows->room) {
-		list = realloc(rows->row, (rows->n + n) * 2 * sizeof(*list));
-		if (!list) {
-			ui_error("Out of memory");
-			return -1;
-		}
-		rows->row = list;
-		rows->room = (rows->n + n) * 2;
-	}
+	if (reserve(rows, n))
+		return -1;
 	ret = bench_measure_all(c, rows->row + rows->n, n, &done);
 	rows->n += done;
 	return ret;
@@ -158,6 +180,13 @@ int preset_main(const char *names, const struct preset_how *how)
 		return 1;
 	if (how->plot && chosen[1]) {
 		ui_error("--plot draws one preset, not several");
+		return 1;
+	}
+	for (unsigned i = 0; chosen[i] && (how->count || how->runs); i++) {
+		if (chosen[i]->counts)
+			continue;
+		ui_error("The preset '%s' measures what was published: leave out --%s", chosen[i]->name,
+			 how->count ? "count" : "runs");
 		return 1;
 	}
 	for (unsigned i = 0; chosen[i] && !ret; i++) {

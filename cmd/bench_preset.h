@@ -18,6 +18,9 @@ struct preset_how {
 	enum bench_form form;
 	bool quiet;
 	const char *plot;		/* a file to draw into, or NULL */
+	/* 0: a preset's own; only for those that say so. */
+	uint64_t count;
+	unsigned runs;
 };
 
 /* What presets have measured, in this order; the strings that cases point to live as long. */
@@ -33,6 +36,7 @@ struct preset {
 	const char *summary;		/* one line, for --preset=help */
 	bool draws;			/* run draws how->plot; else the rows are drawn as those of a sweep */
 	bool real_only;			/* no model knows about it: without how->real it is not called */
+	bool counts;			/* how->count and how->runs are for it, too */
 	/*
 	 * Measures, adds to rows, and prints what it has found when how->form is BENCH_HUMAN and not
 	 * how->quiet. -1 after a message.
@@ -43,6 +47,7 @@ struct preset {
 /* In the order of `all`; a NULL ends the list. */
 extern const struct preset *const presets[];
 extern const struct preset preset_l2_size, preset_l2_entry_size, preset_l2_rounding, preset_l2_on_disk;
+extern const struct preset preset_chain, preset_preallocation;
 
 /* Runs "NAME,NAME..." (or "all", "help"). The exit status. */
 int preset_main(const char *names, const struct preset_how *how);
@@ -51,6 +56,8 @@ int preset_main(const char *names, const struct preset_how *how);
  * Measures the cases and adds a row for each; the first new one is rows->row[*first]. -1 after a message.
  */
 int preset_measure(struct preset_rows *rows, const struct bench_case *c, unsigned n, unsigned *first);
+/* A further row, which is empty. NULL after a message. */
+struct bench_row *preset_row(struct preset_rows *rows);
 /* printf into a string that lives as long as rows; NULL after a message. */
 char *preset_text(struct preset_rows *rows, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

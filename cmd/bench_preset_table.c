@@ -194,7 +194,7 @@ static void print_cell(const struct preset_cell *cell, const struct bench_row *r
 }
 
 /* rows: of the cells that are wanted. */
-static void print_table(const struct preset_table *table, const struct preset_how *how,
+void preset_table_print(const struct preset_table *table, const struct preset_how *how,
 			const struct bench_row *rows)
 {
 	unsigned columns = columns_of(table), width = widest_row(table);
@@ -245,7 +245,7 @@ int preset_table_run(const struct preset *p, const struct preset_thread *t, cons
 		ret = preset_measure(rows, c, n, first);
 	free(c);
 	if (!ret && how->form == BENCH_HUMAN && !how->quiet)
-		print_table(table, how, rows->row + *first);
+		preset_table_print(table, how, rows->row + *first);
 	return ret;
 }
 

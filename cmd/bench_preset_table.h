@@ -55,6 +55,9 @@ void preset_print_head(const struct preset *p, const struct preset_thread *t, co
  */
 int preset_table_run(const struct preset *p, const struct preset_thread *t, const struct preset_table *table,
 		     const struct preset_how *how, struct preset_rows *rows, unsigned *first);
+/* Prints the rows of all its cells; how may leave some out. */
+void preset_table_print(const struct preset_table *table, const struct preset_how *how,
+			const struct bench_row *rows);
 /* All tables of the thread, and the plot. */
 int preset_thread_run(const struct preset *p, const struct preset_thread *t, const struct preset_how *how,
 		      struct preset_rows *rows);

@@ -51,9 +51,14 @@ struct chart {
 
 /* ---- looks of a series ---- */
 
+/* Which colour, shape and so on: those that look like another one do not count. */
 static size_t looks(const struct plot *p, size_t i)
 {
-	return p->series[i].like ? p->series[i].like - 1 : i;
+	size_t of = p->series[i].like ? p->series[i].like - 1 : i, n = 0;
+
+	for (size_t j = 0; j < of; j++)
+		n += !p->series[j].like;
+	return n;
 }
 
 static const char *colour(const struct plot *p, size_t i)
@@ -210,8 +215,8 @@ static void lay_names(struct chart *c)
 	if (c->tilted) {
 		double most = MOST_NAME * 0.64 * LETTER;
 
-		/* The sine of 35 degrees is 0.57. */
-		c->labels = 18 + (widest < most ? widest : most) * 0.6;
+		/* The sine of 35 degrees is 0.57, and most fonts are less wide than was reckoned with. */
+		c->labels = 16 + (widest < most ? widest : most) * 0.5;
 		while ((double)c->name_step * c->slot < LETTER * 1.6)
 			c->name_step++;
 	}
@@ -264,7 +269,7 @@ static int lay_out(struct chart *c)
 /* The middle of what series i has over a name. */
 static double bar_at(const struct chart *c, size_t i, double name, double *width)
 {
-	size_t of = looks(c->p, i), place = 0;
+	size_t of = c->p->series[i].like ? c->p->series[i].like - 1 : i, place = 0;
 
 	*width = c->slot * 0.8 / (double)(c->bars ? c->bars : 1);
 	if (c->p->series[of].published)

@@ -609,6 +609,7 @@ struct qimg_abilities {
 	const char *file_system;	/* or NULL */
 	bool reserves;			/* space, by fallocate: without it preallocation=falloc writes zeros */
 	bool extent_size_hints;		/* such as XFS has */
+	bool direct;			/* O_DIRECT; where it is missing a warning says so */
 	const char *zeroes;		/* by what call, "FALLOC_FL_ZERO_RANGE", or "writing zeros" */
 };
 

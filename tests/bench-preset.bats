@@ -76,4 +76,5 @@ of() {
 @test 'nothing is left of it, and there are no warnings' {
 	equal "$(ls -A "$BATS_FILE_TMPDIR/room")" ''
 	equal "$(sed '/page cache/d; /--real/d' "$BATS_FILE_TMPDIR/errors")" ''
+	contains "$(cat "$BATS_FILE_TMPDIR/errors")" "'preallocation' is left out"
 }

@@ -111,7 +111,7 @@ int qimg_abilities(const char *folder, struct qimg_abilities *x, struct qimg_err
 	if (!name)
 		return -1;
 	x->file_system = file_system_name(name);
-	ret = file_open(&f, name, FILE_WRITE, e);
+	ret = file_open(&f, name, FILE_WRITE | FILE_DIRECT, e);
 	file_remove(name);
 	free(name);
 	if (ret < 0)
@@ -126,6 +126,7 @@ int qimg_abilities(const char *folder, struct qimg_abilities *x, struct qimg_err
 		ret = file_truncate(f, PROBED, e) < 0 || sparse_zero(f, 0, PROBED, 0, NULL, e) < 0 ? -1 : 0;
 	}
 	x->zeroes = sparse_zeroed_by(f);
+	x->direct = file_is_direct(f);
 	file_close(f);
 	return ret;
 }

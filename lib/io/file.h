@@ -49,6 +49,8 @@ int file_allocated(struct file *f, uint64_t *bytes, struct qimg_error *e);
  * False where that is not known, as with devices, and file systems that compress.
  */
 bool file_lacks_space(struct file *f, uint64_t bytes, uint64_t *have);
+/* Whether transfers pass the page cache by, where they are aligned (FILE_DIRECT, and the host can). */
+bool file_is_direct(const struct file *f);
 /* The kind of file system that a file or folder is on: "ext4" (ext2 and ext3, too). NULL: not known. */
 const char *file_system_name(const char *path);
 /* What is on stable storage need not stay in memory: reading it again comes from the disk. */

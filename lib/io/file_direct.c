@@ -117,6 +117,11 @@ void direct_disable(struct file *f, const char *why)
 	warn("'%s' is used through the page cache: %s", f->path, why);
 }
 
+bool file_is_direct(const struct file *f)
+{
+	return f->direct_align;
+}
+
 void direct_close(struct file *f)
 {
 	if (f->through >= 0)

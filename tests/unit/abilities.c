@@ -7,7 +7,8 @@
 #include "scratch.h"
 #include "tap.h"
 
-static void test_in(const char *folder, const char *name, bool reserves, bool hints, const char *zeroes)
+static void test_in(const char *folder, const char *name, bool reserves, bool hints, bool direct,
+		    const char *zeroes)
 {
 	struct qimg_abilities x;
 	struct qimg_error e;
@@ -20,6 +21,7 @@ static void test_in(const char *folder, const char *name, bool reserves, bool hi
 	is_str(qimg_file_system(folder), name, "the same for the folder");
 	ok(x.reserves == reserves, "%s: reserves space: %d", name, reserves);
 	ok(x.extent_size_hints == hints, "%s: takes extent size hints: %d", name, hints);
+	ok(x.direct == direct, "%s: has direct I/O: %d", name, direct);
 	is_str(x.zeroes, zeroes, "%s: how it zeroes", name);
 	ok(sh("rmdir %s/lost+found; test -z \"$(ls -A %s)\"", folder, folder), "nothing is left there");
 }
@@ -31,19 +33,19 @@ int main(void)
 
 	scratch_enter();
 	if (scratch_mount("ext4", "e", 32))
-		test_in("e", "ext4", true, false, "FALLOC_FL_ZERO_RANGE");
+		test_in("e", "ext4", true, false, true, "FALLOC_FL_ZERO_RANGE");
 	else
 		skip("no ext4");
 	if (scratch_mount("xfs", "x", 320))
-		test_in("x", "xfs", true, true, "FALLOC_FL_ZERO_RANGE");
+		test_in("x", "xfs", true, true, true, "FALLOC_FL_ZERO_RANGE");
 	else
 		skip("no xfs");
 	if (scratch_mount("tmpfs", "t", 1))
-		test_in("t", "tmpfs", true, false, "FALLOC_FL_PUNCH_HOLE");
+		test_in("t", "tmpfs", true, false, false, "FALLOC_FL_PUNCH_HOLE");
 	else
 		skip("no tmpfs");
 	if (scratch_mount("vfat", "v", 32))
-		test_in("v", "vfat", false, false, "writing zeros");
+		test_in("v", "vfat", false, false, true, "writing zeros");
 	else
 		skip("no vfat");
 	ok(qimg_abilities("absent", &x, &e) == -1 && e.code == ENOENT && strstr(e.msg, "'absent'"),
