@@ -40,11 +40,9 @@ void bench_print_plan(const struct qimg_workload *w)
 {
 	const char *what = w->write_percent == 100 ? "write" : w->write_percent ? "read and write" : "read";
 
-	if (w->order == QIMG_RECORDED) {
+	if (w->order == QIMG_RECORDED)
 		print_recorded(w);
-		return;
-	}
-	if (w->run_ns)
+	else if (w->run_ns)
 		printf("Sending %s requests for %" PRIu64 " seconds, %" PRIu64 " bytes each, %u in parallel",
 		       what, w->run_ns / 1000000000, w->size, w->depth);
 	else
@@ -55,7 +53,7 @@ void bench_print_plan(const struct qimg_workload *w)
 	else if (w->order == QIMG_ZIPF)
 		printf(" (at random offsets, popular by Zipf's law with theta %g, seed %" PRIu64 ")\n", w->theta,
 		       w->seed);
-	else
+	else if (w->order == QIMG_AT_RANDOM)
 		printf(" (at random offsets, seed %" PRIu64 ")\n", w->seed);
 	if (w->flush_interval)
 		printf("Sending flush every %" PRIu64 " requests\n", w->flush_interval);

@@ -87,6 +87,8 @@ run_is() {
 	run_is 'r["ops"] == 3 and r["warmup-ops"] == 2'
 	qimg bench --replay=rec a.qcow2 >out
 	contains "$(cat out)" 'Sending 3 requests as recorded (3, up to 512 bytes each)'
+	qimg bench --rw=write -w --replay=rec -d 1 --flush-interval=2 a.qcow2 >out
+	contains "$(cat out)" 'Sending flush every 2 requests'
 }
 
 @test 'from a pipe' {
