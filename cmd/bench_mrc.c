@@ -221,8 +221,8 @@ static void print_human(const struct curve *v)
 	printf("\nRecommended: ");
 	print_options(v, best);
 	printf("\n");
-	printf("With several requests in flight loads are shared, and tables may stay in memory in compact form:\n"
-	       "then there are more hits.\n");
+	printf("That is for loads one after the other. Those of requests in flight at the same time are shared, and\n"
+	       "tables may stay in memory in compact form: both make more hits; few entries for many requests, fewer.\n");
 }
 
 /* ---- for programs ---- */

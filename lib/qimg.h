@@ -622,7 +622,8 @@ int qimg_abilities(const char *folder, struct qimg_abilities *x, struct qimg_err
  * How often L2 caches of each size would have had what the requests of a workload need: worked out without
  * an image and without I/O, from the numbers of the image and the requests alone. A request needs each slice
  * (entry of the cache) that its range touches once. That is what an image answers for reads one after the
- * other when all of its L2 tables exist; where some do not, less is looked up.
+ * other when all of its L2 tables exist; where some do not, less is looked up. Forms of tables that are kept
+ * beside the cache (l2-cache-compact) are not part of it.
  *
  * A cache that drops what was not used for longest has all that was used again within as many different
  * slices as it has room for: that gives all sizes at once. The caches here use a clock instead, which comes
