@@ -222,7 +222,8 @@ static void print_human(const struct curve *v)
 	print_options(v, best);
 	printf("\n");
 	printf("That is for loads one after the other. Those of requests in flight at the same time are shared, and\n"
-	       "tables may stay in memory in compact form: both make more hits; few entries for many requests, fewer.\n");
+	       "tables may stay in memory in compact form: both make more hits; few entries for many requests,\n"
+	       "fewer.\n");
 }
 
 /* ---- for programs ---- */

@@ -143,9 +143,10 @@ static void test_model(void)
 	   r.warm_ns);
 	/* Each start waits for a table: four in a row begin one after the other, and end together. */
 	w = (struct qimg_workload){ .order = QIMG_IN_STEPS, .count = 4, .depth = 4, .size = 4096, .step = 256 << 10 };
-	ok(run("aio=model=ssd-2015,metadata-depth=1,l2-cache-entry-size=512", w, &seen, &r), "loads that are waited for");
-	ok(r.mean * 6 < r.max * 5 && r.max, "a request begins when it is submitted (%" PRIu64 " of %" PRIu64 ")", r.mean,
-	   r.max);
+	ok(run("aio=model=ssd-2015,metadata-depth=1,l2-cache-entry-size=512", w, &seen, &r),
+	   "loads that are waited for");
+	ok(r.mean * 6 < r.max * 5 && r.max, "a request begins when it is submitted (%" PRIu64 " of %" PRIu64 ")",
+	   r.mean, r.max);
 	ok(run("aio=sync", (struct qimg_workload){ .order = QIMG_IN_STEPS, .count = 10, .depth = 1, .size = 4096,
 						   .step = 4096 }, &seen, &r) && !r.virtual_time && r.ns,
 	   "that of others is real");
