@@ -29,6 +29,9 @@ static const struct opt options[] = {
 	{ .id = MEMORY, .name = "memory", .kind = OPT_SIZE, .arg = "SIZE",
 	  .help = "For counting references (default: 512M); where that is not\n"
 		  "enough, the tables are read several times" },
+	{ .id = 'r', .letter = 'r', .name = "repair", .kind = OPT_CHOICE, .arg = "WHAT", .values = "leaks all",
+	  .help = "Mend refcounts that are too high (leaks), or also those that are\n"
+		  "too low, and COPIED bits (all)" },
 	{ .id = 'p', .letter = 'p', .name = "progress", .kind = OPT_FLAG, .arg = "json[:FD]",
 	  .values = "json", .help = "Show how far it is; json: a JSON object a line" },
 	{ .id = 'T', .letter = 'T', .name = "cache", .kind = OPT_CACHE, .arg = "CACHE",
@@ -80,7 +83,7 @@ static void print_summary(const struct qimg_check_result *r)
 }
 
 static void print_json(const char *name, struct qimg_image *img, const struct findings *l,
-		       const struct qimg_check_result *r)
+		       const struct qimg_check_result *r, const struct qimg_check_result *fixed)
 {
 	const struct {
 		const char *key;
@@ -91,8 +94,8 @@ static void print_json(const char *name, struct qimg_image *img, const struct fi
 		{ "corruptions", r->corruptions },
 		{ "check-errors", r->errors },
 		{ "leaks", r->leaks },
-		{ "corruptions-fixed", 0 },
-		{ "leaks-fixed", 0 },
+		{ "corruptions-fixed", fixed->corruptions_fixed },
+		{ "leaks-fixed", fixed->leaks_fixed },
 		{ "allocated-clusters", r->allocated },
 		{ "fragmented-clusters", r->fragmented },
 		{ "compressed-clusters", r->compressed },
@@ -110,11 +113,11 @@ static void print_json(const char *name, struct qimg_image *img, const struct fi
 }
 
 static void print_result(const struct args *a, struct qimg_image *img, struct findings *l,
-			 const struct qimg_check_result *r)
+			 const struct qimg_check_result *r, const struct qimg_check_result *fixed)
 {
 	findings_print(l, r);
 	if (l->form == FINDINGS_KEPT) {
-		print_json(a->operands[0], img, l, r);
+		print_json(a->operands[0], img, l, r, fixed);
 	} else if (!args_has(a, 'q')) {
 		print_summary(r);
 		if (l->form == FINDINGS_GROUPS)
@@ -122,6 +125,15 @@ static void print_result(const struct args *a, struct qimg_image *img, struct fi
 	}
 	if (l->no_memory)
 		ui_warning("There was no memory for some of the findings");
+}
+
+static void print_fixed(const struct args *a, struct findings *l, const struct qimg_check_result *r)
+{
+	findings_print(l, r);
+	if (l->form != FINDINGS_KEPT && !args_has(a, 'q'))
+		printf("The following inconsistencies were found and repaired:\n\n"
+		       "    %" PRIu64 " leaked clusters\n    %" PRIu64 " corruptions\n\n"
+		       "Double checking the fixed image now...\n", r->leaks_fixed, r->corruptions_fixed);
 }
 
 static enum findings_form choose_form(const struct args *a)
@@ -135,29 +147,82 @@ static enum findings_form choose_form(const struct args *a)
 	return isatty(STDOUT_FILENO) ? FINDINGS_GROUPS : FINDINGS_LINES;
 }
 
-static int check(const struct args *a, struct qimg_image *img, struct qimg_progress *p)
+/* What -r asks for, as flags of struct qimg_check. */
+static unsigned fixes(const struct args *a)
 {
-	struct findings l = { .form = choose_form(a), .most = number(a, MAX_FINDINGS, 10000) };
-	struct qimg_check c = {
-		.flags = args_has(a, DEEP) ? QIMG_CHECK_DEEP : 0, .memory = number(a, MEMORY, 0),
-		.finding = findings_take, .ctx = &l, .max_findings = l.most, .progress = p,
-	};
-	struct qimg_check_result r;
+	if (!args_has(a, 'r'))
+		return 0;
+	return args_last(a, 'r')->number ? QIMG_CHECK_FIX_ALL : QIMG_CHECK_FIX_LEAKS;
+}
+
+/* One check of an open image. 0, or the exit status after a message. */
+static int check_once(const struct args *a, struct qimg_image *img, struct qimg_check *c,
+		      struct qimg_check_result *r)
+{
 	struct qimg_error e;
 	int ret;
 
 	ui_progress_start(args_has(a, 'p') && !args_text(a, 'p') && !args_has(a, 'q'));
-	ret = qimg_check_run(img, &c, &r, &e);
+	ret = qimg_check_run(img, c, r, &e);
 	ui_progress_end(!ret);
-	jsonprogress_end(ret ? e.msg : NULL);
-	if (ret) {
+	if (!ret)
+		return 0;
+	jsonprogress_end(e.msg);
+	ui_error("%s", e.msg);
+	return e.code == ENOTSUP ? UNSUPPORTED : FAILED;
+}
+
+static int close_image(struct qimg_image **img)
+{
+	struct qimg_error e;
+	int ret = qimg_close(*img, &e);
+
+	*img = NULL;
+	if (ret)
 		ui_error("%s", e.msg);
-		ret = e.code == ENOTSUP ? UNSUPPORTED : FAILED;
-	} else {
-		print_result(a, img, &l, &r);
+	return ret;
+}
+
+/* Checks the image again that has been mended. */
+static int check_again(const struct args *a, const struct open_how *how, struct qimg_image **img,
+		       struct qimg_check *c, struct qimg_check_result *r)
+{
+	struct open_how again = *how;
+
+	again.flags &= ~(unsigned)QIMG_OPEN_WRITE;
+	c->flags &= ~(unsigned)(QIMG_CHECK_FIX_LEAKS | QIMG_CHECK_FIX_ALL);
+	if (close_image(img) || open_image(a->operands[0], &again, img)) {
+		jsonprogress_end("The image could not be checked again");
+		return FAILED;
+	}
+	return check_once(a, *img, c, r);
+}
+
+static int check(const struct args *a, const struct open_how *how, struct qimg_image **img,
+		 struct qimg_progress *p)
+{
+	struct findings first = { .form = choose_form(a), .most = number(a, MAX_FINDINGS, 10000) };
+	struct findings second = first, *l = &first;
+	struct qimg_check c = {
+		.flags = (args_has(a, DEEP) ? QIMG_CHECK_DEEP : 0) | fixes(a), .memory = number(a, MEMORY, 0),
+		.finding = findings_take, .ctx = &first, .max_findings = first.most, .progress = p,
+	};
+	struct qimg_check_result r, fixed;
+	int ret = check_once(a, *img, &c, &r);
+
+	fixed = r;
+	if (!ret && (r.leaks_fixed || r.corruptions_fixed)) {
+		print_fixed(a, &first, &r);
+		c.ctx = l = &second;
+		ret = check_again(a, how, img, &c, &r);
+	}
+	if (!ret) {
+		jsonprogress_end(NULL);
+		print_result(a, *img, l, &r, &fixed);
 		ret = status(&r);
 	}
-	findings_free(&l);
+	findings_free(&first);
+	findings_free(&second);
 	return ret;
 }
 
@@ -166,22 +231,23 @@ static int run(const struct args *a)
 	struct qimg_progress p = { .report = ui_progress_report };
 	struct qimg_image *img;
 	struct open_how how;
-	struct qimg_error e;
 	int ret;
 
+	if (fixes(a) && args_has(a, 'U')) {
+		ui_error("-r writes to the image: it excludes -U");
+		return FAILED;
+	}
 	if (open_how(a, 'T', &how) || (args_text(a, 'p') && jsonprogress_open(args_text(a, 'p'), &p)))
 		return FAILED;
 	p.cancel = ui_cancel_flag();
-	how.flags |= QIMG_OPEN_CHECK | QIMG_OPEN_NO_BACKING;
+	how.flags |= QIMG_OPEN_CHECK | QIMG_OPEN_NO_BACKING | (fixes(a) ? QIMG_OPEN_WRITE : 0);
 	if (open_image(a->operands[0], &how, &img)) {
 		jsonprogress_end("The image could not be opened");
 		return FAILED;
 	}
-	ret = check(a, img, &p);
-	if (qimg_close(img, &e)) {
-		ui_error("%s", e.msg);
+	ret = check(a, &how, &img, &p);
+	if (img && close_image(&img))
 		ret = FAILED;
-	}
 	return ret;
 }
 
@@ -192,7 +258,7 @@ const struct command check_command = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.missing = "image file name",
-	.notes = "Nothing is written. Exit status: 0 clean, 1 not carried out or not complete, 2 corrupt,\n"
+	.notes = "Without -r nothing is written. Exit status: 0 clean, 1 not carried out or not complete, 2 corrupt,\n"
 		 "3 leaked clusters only, 63 the format has nothing to check.",
 	.options = options,
 	.run = run,

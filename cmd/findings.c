@@ -39,6 +39,8 @@ static const char *const meaning[QIMG_FAULTS] = {
 	[QIMG_FAULT_CRYPT_HEADER] = "the encryption header is not where it should be",
 	[QIMG_FAULT_INFLATE] = "compressed data that does not inflate: that range does not read",
 	[QIMG_FAULT_DATA] = "the host cannot read data: that range does not read",
+	[QIMG_FAULT_ORPHAN] = "a table that nobody refers to, though it looks sound: it may be what a lost range of "
+			      "the disk was read by",
 	[QIMG_FAULT_UNREAD] = "the host cannot read metadata: the check is not complete",
 };
 
@@ -54,12 +56,12 @@ static void print_lines(struct findings *l, const struct qimg_finding *f)
 
 	if (!of_clusters(f->fault)) {
 		if (l->shown++ < l->most)
-			fprintf(stderr, "ERROR %s\n", f->text);
+			fprintf(stderr, "%s %s\n", f->fixed ? "Repairing" : "ERROR", f->text);
 		return;
 	}
 	for (uint64_t i = 0; i < f->clusters && l->shown < l->most; i++, l->shown++)
 		fprintf(stderr, "%s %" PRIu64 " refcount=%" PRIu64 " reference=%" PRIu64 "\n",
-			f->fault == QIMG_FAULT_LEAK ? "Leaked cluster" : "ERROR cluster", f->host / bytes + i,
+			f->fixed ? "Repairing cluster" : f->fault == QIMG_FAULT_LEAK ? "Leaked cluster" : "ERROR cluster", f->host / bytes + i,
 			f->refcount, f->references);
 }
 
@@ -164,8 +166,9 @@ void findings_print(struct findings *l, const struct qimg_check_result *r)
 static void print_json_finding(const struct qimg_finding *f, bool last)
 {
 	printf("        {\n            \"kind\": \"%s\",\n", qimg_fault_name(f->fault));
-	printf("            \"severity\": \"%s\",\n", f->fault == QIMG_FAULT_LEAK ? "leak" :
+	printf("            \"severity\": \"%s\",\n", f->fault == QIMG_FAULT_LEAK || f->fault == QIMG_FAULT_ORPHAN ? "leak" :
 	       f->fault == QIMG_FAULT_UNREAD ? "error" : "corruption");
+	printf("            \"fixed\": %s,\n", f->fixed ? "true" : "false");
 	if (f->has_host)
 		printf("            \"host-offset\": %" PRIu64 ",\n            \"host-length\": %" PRIu64 ",\n",
 		       f->host, f->host_len);

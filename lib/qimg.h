@@ -324,6 +324,7 @@ enum qimg_fault {
 	QIMG_FAULT_CRYPT_HEADER,
 	QIMG_FAULT_INFLATE,		/* QIMG_CHECK_DEEP: a compressed cluster that is none */
 	QIMG_FAULT_DATA,		/* QIMG_CHECK_DEEP: a cluster that cannot be read */
+	QIMG_FAULT_ORPHAN,		/* fixing leaks: one that looks like a lost L2 table, which is kept */
 	QIMG_FAULT_UNREAD,		/* metadata that cannot be read: the check is not complete */
 	QIMG_FAULTS
 };
@@ -339,11 +340,15 @@ struct qimg_finding {
 	const char *snapshot;		/* whose disk that is, NULL: the active one */
 	uint64_t clusters;		/* LEAK, REFCOUNT: so many from host on, all with */
 	uint64_t refcount, references;	/* these */
+	bool fixed;			/* it is being mended */
 	const char *text;		/* one sentence without a final dot; it lives until the call returns */
 };
 
 enum {					/* flags of struct qimg_check */
 	QIMG_CHECK_DEEP = 1 << 0,	/* also reads all data and inflates what is compressed */
+	/* The image is open for writing: mends refcounts that are too high, or also all else that can be. */
+	QIMG_CHECK_FIX_LEAKS = 1 << 1,
+	QIMG_CHECK_FIX_ALL = 1 << 2,
 };
 
 struct qimg_check {
@@ -358,7 +363,8 @@ struct qimg_check {
 
 struct qimg_check_result {
 	uint64_t found[QIMG_FAULTS];	/* how often; leaks and refcounts by clusters */
-	uint64_t corruptions, leaks, errors;	/* their sums: all but LEAK and UNREAD, LEAK, UNREAD */
+	uint64_t corruptions, leaks, errors;	/* sums: of all but LEAK, ORPHAN, UNREAD; LEAK; UNREAD */
+	uint64_t corruptions_fixed, leaks_fixed;	/* how many of these were mended */
 	uint64_t leaked_bytes;
 	uint64_t total_clusters;	/* of the disk */
 	uint64_t allocated, fragmented, compressed;	/* of these: by the active tables */
@@ -367,7 +373,8 @@ struct qimg_check_result {
 };
 
 /*
- * Checks the metadata of an image, which should have been opened with QIMG_OPEN_CHECK; nothing is written.
+ * Checks the metadata of an image, which should have been opened with QIMG_OPEN_CHECK; nothing is written but
+ * for what is to be mended. After that, caches of the image may be out of date: close it, and check again.
  * Fails when it could not be carried out at all: ENOTSUP, the format has nothing to check.
  */
 int qimg_check_run(struct qimg_image *img, const struct qimg_check *c, struct qimg_check_result *r,

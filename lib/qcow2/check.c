@@ -20,6 +20,7 @@
 #include "image/driver.h"
 #include "io/file.h"
 #include "qcow2/qcow2.h"
+#include "qcow2/repair.h"
 
 #define DEFAULT_MEMORY (512 * MIB)
 #define LEAST_MEMORY MIB
@@ -37,6 +38,8 @@ void check_tell(struct check *c, const struct qimg_finding *f, const char *fmt, 
 	va_list ap;
 
 	c->r->found[f->fault] += n;
+	if (f->fixed)
+		*(f->fault == QIMG_FAULT_LEAK ? &c->r->leaks_fixed : &c->r->corruptions_fixed) += n;
 	if (!c->how->finding || c->told[f->fault] >= c->how->max_findings)
 		return;
 	c->told[f->fault]++;
@@ -55,7 +58,7 @@ static void sum_up(struct check *c)
 	r->errors = r->found[QIMG_FAULT_UNREAD];
 	for (unsigned i = 0; i < QIMG_FAULTS; i++)
 		r->corruptions += r->found[i];
-	r->corruptions -= r->leaks + r->errors;
+	r->corruptions -= r->leaks + r->errors + r->found[QIMG_FAULT_ORPHAN];
 	r->leaked_bytes = r->leaks << c->q->cluster_bits;
 	r->image_end = c->highest << c->q->cluster_bits;
 	r->total_clusters = div_up(c->q->h.size, c->q->cluster_size);
@@ -265,6 +268,11 @@ static int go_through_all(struct check *c, struct qimg_error *e)
 	return 0;
 }
 
+bool check_fixes(const struct check *c)
+{
+	return c->how->flags & (QIMG_CHECK_FIX_LEAKS | QIMG_CHECK_FIX_ALL);
+}
+
 static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
 {
 	int ret = -1;
@@ -286,13 +294,15 @@ static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
 	}
 	/* Marks of what is wrong: bits of clusters that have counts already. */
 	refmap_relax(c->map);
+	if (repair_frees(c) && repair_find_orphans(c, e) < 0)
+		goto out;
 	if (check_counts(c, e) < 0)
 		goto out;
 	c->step = CHECK_EXPLAIN;
 	if (c->wanted && go_through_all(c, e) < 0)
 		goto out;
 	check_tell_low(c);
-	ret = 0;
+	ret = check_fixes(c) ? repair_window(c, e) : 0;
 out:
 	refmap_close(c->map);
 	c->map = NULL;
@@ -309,7 +319,8 @@ static int check_windows(struct check *c, uint64_t memory, struct qimg_error *e)
 {
 	uint64_t size = window(memory), limit = max_u64(c->clusters, 1);
 
-	if (size >= limit)
+	/* What is mended must be known to share its place with nothing, wherever that is. */
+	if (size >= limit || check_fixes(c))
 		size = UINT64_MAX;
 	for (c->from = 0; c->from < limit || !c->from; ) {
 		c->to = size >= limit - min_u64(c->from, limit) ? UINT64_MAX : c->from + size;
@@ -321,6 +332,9 @@ static int check_windows(struct check *c, uint64_t memory, struct qimg_error *e)
 			c->from = c->to;
 			continue;
 		}
+		if (check_fixes(c))
+			return error_set(e, ENOMEM, "%" PRIu64 " bytes of memory are too little to repair '%s'; "
+					 "give more with --memory", memory, c->q->img->name);
 		size = min_u64(size, limit) / 2;
 		if (size < LEAST_WINDOW / 2)
 			return error_set(e, ENOMEM, "%" PRIu64 " bytes of memory are too little to check '%s'",
@@ -347,6 +361,8 @@ int qcow2_check(struct qimg_image *img, const struct qimg_check *how, struct qim
 	c.total = ((uint64_t)c.tables + c.rt_size) << q->cluster_bits;
 	taken = c.table_room * sizeof(*c.table) + c.rt_size * sizeof(*c.rt) + CHECK_PIECE;
 	ret = check_windows(&c, memory > 2 * taken ? memory - taken : memory / 2, e);
+	if (ret == 0 && check_fixes(&c))
+		ret = repair_finish(&c, e);
 	sum_up(&c);
 out:
 	free(c.rt);
@@ -376,6 +392,7 @@ static const char *const fault_names[] = {
 	[QIMG_FAULT_CRYPT_HEADER] = "crypt-header",
 	[QIMG_FAULT_INFLATE] = "inflate",
 	[QIMG_FAULT_DATA] = "read",
+	[QIMG_FAULT_ORPHAN] = "orphan",
 	[QIMG_FAULT_UNREAD] = "unread",
 };
 

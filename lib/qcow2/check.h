@@ -81,6 +81,7 @@ struct check {
 /* f has what is known of the place; it is counted, and told unless too much has been. */
 void check_tell(struct check *c, const struct qimg_finding *f, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+bool check_fixes(const struct check *c);
 /* A structure of len bytes is at off. Its clusters are counted, or (EXPLAIN) what it shares is told. */
 int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
 	      struct qimg_error *e);

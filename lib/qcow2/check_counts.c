@@ -12,11 +12,13 @@
 #include "io/file.h"
 #include "qcow2/entry.h"
 #include "qcow2/qcow2.h"
+#include "qcow2/repair.h"
 
 #define CHUNK 4096			/* clusters that are looked at together */
 
 struct run {				/* of leaked clusters that are alike */
 	uint64_t first, n, refcount, references;
+	bool fixed;
 };
 
 static void end_run(struct check *c, struct run *run)
@@ -25,6 +27,7 @@ static void end_run(struct check *c, struct run *run)
 		.fault = QIMG_FAULT_LEAK, .has_host = true,
 		.host = run->first << c->q->cluster_bits, .host_len = run->n << c->q->cluster_bits,
 		.clusters = run->n, .refcount = run->refcount, .references = run->references,
+		.fixed = run->fixed,
 	};
 
 	if (run->n)
@@ -35,20 +38,27 @@ static void end_run(struct check *c, struct run *run)
 
 static void leak(struct check *c, struct run *run, uint64_t cluster, uint64_t stored, uint64_t refs)
 {
-	if (run->n && run->first + run->n == cluster && run->refcount == stored && run->references == refs) {
+	bool fixed = repair_frees(c) && repair_has_block(c, cluster) && !refmap_is(c->map, REFMAP_ORPHAN, cluster);
+
+	if (run->n && run->first + run->n == cluster && run->refcount == stored && run->references == refs &&
+	    run->fixed == fixed) {
 		run->n++;
 		return;
 	}
 	end_run(c, run);
-	*run = (struct run){ cluster, 1, stored, refs };
+	*run = (struct run){ cluster, 1, stored, refs, fixed };
+}
+
+static bool is_fixed(struct check *c, uint64_t cluster, uint64_t refs)
+{
+	return c->how->flags & QIMG_CHECK_FIX_ALL && refs <= c->q->refcount_max && repair_has_block(c, cluster);
 }
 
 static int low(struct check *c, uint64_t cluster, uint64_t stored, uint64_t refs, struct qimg_error *e)
 {
-	struct qimg_finding f = { .fault = QIMG_FAULT_REFCOUNT, .clusters = 1 };
-
 	if (c->lows == c->low_room) {
-		c->r->found[f.fault]++;
+		c->r->found[QIMG_FAULT_REFCOUNT]++;
+		c->r->corruptions_fixed += is_fixed(c, cluster, refs);
 		return 0;
 	}
 	c->low[c->lows++] = (struct check_low){ .cluster = cluster, .refcount = stored, .references = refs };
@@ -219,6 +229,7 @@ void check_tell_low(struct check *c)
 			.has_guest = l->has_guest, .guest = l->guest, .guest_len = c->q->cluster_size,
 			.snapshot = l->has_guest ? c->view[l->view].name : NULL,
 			.clusters = 1, .refcount = l->refcount, .references = l->references,
+			.fixed = is_fixed(c, l->cluster, l->references),
 		};
 
 		check_tell(c, &f, "the cluster at 0x%" PRIx64 " has a refcount of %" PRIu64 " and %" PRIu64

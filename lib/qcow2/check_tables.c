@@ -18,6 +18,7 @@
 #include "io/file.h"
 #include "qcow2/entry.h"
 #include "qcow2/qcow2.h"
+#include "qcow2/repair.h"
 #include "qcow2/table.h"
 
 #define L1_PIECE 65536			/* entries that are read at once */
@@ -353,6 +354,7 @@ static void explain_copied(struct scan *s, const struct entry *en, uint64_t gues
 		return;
 	if (c->told[QIMG_FAULT_COPIED] < c->how->max_findings)
 		check_stored(c, cluster, &stored, &ignored);
+	f.fixed = c->how->flags & QIMG_CHECK_FIX_ALL && repair_is_alone(c, s->t->off);
 	check_tell(c, &f, "OFLAG_COPIED data cluster: l2_entry=%" PRIx64 " refcount=%" PRIu64, raw, stored);
 }
 
@@ -413,6 +415,7 @@ static void explain_l1(struct check *c)
 			continue;
 		if (c->told[QIMG_FAULT_COPIED] < c->how->max_findings)
 			check_stored(c, cluster, &stored, &ignored);
+		f.fixed = c->how->flags & QIMG_CHECK_FIX_ALL && repair_is_alone(c, q->l1_offset + (uint64_t)i * 8);
 		check_tell(c, &f, "OFLAG_COPIED L2 cluster: l1_index=%" PRIu32 " l1_entry=%" PRIx64
 			   " refcount=%" PRIu64, i, q->l1[i], stored);
 	}

@@ -138,6 +138,11 @@ void entry_put(const struct qcow2 *q, uint8_t *p, const struct entry *en)
 	}
 }
 
+void entry_set_copied(uint8_t *p, bool copied)
+{
+	be64_put(p, copied ? be64_get(p) | COPIED : be64_get(p) & ~COPIED);
+}
+
 bool entry_can_pack(const struct qcow2 *q, uint64_t host, uint32_t packed)
 {
 	unsigned shift = packed_shift(q);

@@ -411,6 +411,11 @@ int flush_begin(struct qcow2 *q, struct qimg_error *e)
 	return 0;
 }
 
+int flush_repaired(struct qcow2 *q, struct qimg_error *e)
+{
+	return file_sync(q->file, e);
+}
+
 void flush_mark_corrupt(struct qcow2 *q)
 {
 	struct qimg_error ignored;

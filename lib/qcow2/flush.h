@@ -42,6 +42,9 @@ void flush_mark_corrupt(struct qcow2 *q);
 /* Brings an image opened for writing to its clean state (dirty bit); nothing is dirty afterwards. */
 int flush_close(struct qcow2 *q, struct qimg_error *e);
 
+/* For repair.c, which writes metadata without caches: what it has written, to stable storage. */
+int flush_repaired(struct qcow2 *q, struct qimg_error *e);
+
 /* The caches' owners (cache_clean_fn). */
 int flush_clean_l2(void *owner, struct slice *victim, struct wait *w, struct qimg_error *e);
 int flush_clean_refcounts(void *owner, struct slice *victim, struct wait *w, struct qimg_error *e);
