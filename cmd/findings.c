@@ -53,6 +53,8 @@ static bool of_clusters(enum qimg_fault fault)
 static void print_lines(struct findings *l, const struct qimg_finding *f)
 {
 	uint64_t bytes = f->clusters ? f->host_len / f->clusters : 0;
+	const char *what = f->fixed ? "Repairing cluster" :
+			   f->fault == QIMG_FAULT_LEAK ? "Leaked cluster" : "ERROR cluster";
 
 	if (!of_clusters(f->fault)) {
 		if (l->shown++ < l->most)
@@ -60,9 +62,8 @@ static void print_lines(struct findings *l, const struct qimg_finding *f)
 		return;
 	}
 	for (uint64_t i = 0; i < f->clusters && l->shown < l->most; i++, l->shown++)
-		fprintf(stderr, "%s %" PRIu64 " refcount=%" PRIu64 " reference=%" PRIu64 "\n",
-			f->fixed ? "Repairing cluster" : f->fault == QIMG_FAULT_LEAK ? "Leaked cluster" : "ERROR cluster", f->host / bytes + i,
-			f->refcount, f->references);
+		fprintf(stderr, "%s %" PRIu64 " refcount=%" PRIu64 " reference=%" PRIu64 "\n", what,
+			f->host / bytes + i, f->refcount, f->references);
 }
 
 static void keep(struct findings *l, const struct qimg_finding *f)
@@ -166,7 +167,8 @@ void findings_print(struct findings *l, const struct qimg_check_result *r)
 static void print_json_finding(const struct qimg_finding *f, bool last)
 {
 	printf("        {\n            \"kind\": \"%s\",\n", qimg_fault_name(f->fault));
-	printf("            \"severity\": \"%s\",\n", f->fault == QIMG_FAULT_LEAK || f->fault == QIMG_FAULT_ORPHAN ? "leak" :
+	printf("            \"severity\": \"%s\",\n",
+	       f->fault == QIMG_FAULT_LEAK || f->fault == QIMG_FAULT_ORPHAN ? "leak" :
 	       f->fault == QIMG_FAULT_UNREAD ? "error" : "corruption");
 	printf("            \"fixed\": %s,\n", f->fixed ? "true" : "false");
 	if (f->has_host)

@@ -101,7 +101,7 @@ int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_
 	       struct qimg_error *e)
 {
 	if (mark == REFMAP_OVERLAP)
-		c->wanted = true;
+		c->wanted = c->overlaps = true;
 	return c->full ? 0 : no_room(c, refmap_set(c->map, mark, cluster, n, e), e);
 }
 

@@ -67,6 +67,7 @@ struct check {
 	struct check_low *low;		/* in the order of clusters; as many as may be told */
 	size_t lows, low_room;
 	bool wanted;			/* there is something to explain */
+	bool overlaps;			/* some of that is metadata that shares its place */
 	uint8_t ones[REFMAP_SOME * 8], zeros[REFMAP_SOME * 8];	/* so many refcounts of 1, and of 0 */
 	uint64_t highest;		/* one behind the last cluster in use */
 	uint64_t told[QIMG_FAULTS];

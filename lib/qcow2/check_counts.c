@@ -51,7 +51,7 @@ static void leak(struct check *c, struct run *run, uint64_t cluster, uint64_t st
 
 static bool is_fixed(struct check *c, uint64_t cluster, uint64_t refs)
 {
-	return c->how->flags & QIMG_CHECK_FIX_ALL && refs <= c->q->refcount_max && repair_has_block(c, cluster);
+	return repair_mends(c) && refs <= c->q->refcount_max && repair_has_block(c, cluster);
 }
 
 static int low(struct check *c, uint64_t cluster, uint64_t stored, uint64_t refs, struct qimg_error *e)

@@ -354,7 +354,7 @@ static void explain_copied(struct scan *s, const struct entry *en, uint64_t gues
 		return;
 	if (c->told[QIMG_FAULT_COPIED] < c->how->max_findings)
 		check_stored(c, cluster, &stored, &ignored);
-	f.fixed = c->how->flags & QIMG_CHECK_FIX_ALL && repair_is_alone(c, s->t->off);
+	f.fixed = repair_mends(c);
 	check_tell(c, &f, "OFLAG_COPIED data cluster: l2_entry=%" PRIx64 " refcount=%" PRIu64, raw, stored);
 }
 
@@ -415,7 +415,7 @@ static void explain_l1(struct check *c)
 			continue;
 		if (c->told[QIMG_FAULT_COPIED] < c->how->max_findings)
 			check_stored(c, cluster, &stored, &ignored);
-		f.fixed = c->how->flags & QIMG_CHECK_FIX_ALL && repair_is_alone(c, q->l1_offset + (uint64_t)i * 8);
+		f.fixed = repair_mends(c);
 		check_tell(c, &f, "OFLAG_COPIED L2 cluster: l1_index=%" PRIu32 " l1_entry=%" PRIx64
 			   " refcount=%" PRIu64, i, q->l1[i], stored);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Mending refcounts and COPIED bits in place. Nothing is allocated, and no table is written that shares its
- * place with anything else.
+ * Mending refcounts and COPIED bits in place. Nothing is allocated, and nothing is written when metadata shares
+ * its place with anything else: who knows whose it is.
  */
 #include "qcow2/repair.h"
 
@@ -20,9 +20,9 @@
 
 #define LEAST_ENTRIES 8			/* that make a cluster look like an L2 table */
 
-static bool repairs_all(const struct check *c)
+bool repair_mends(const struct check *c)
 {
-	return c->how->flags & QIMG_CHECK_FIX_ALL;
+	return c->how->flags & QIMG_CHECK_FIX_ALL && !c->overlaps;
 }
 
 bool repair_frees(const struct check *c)
@@ -34,7 +34,7 @@ bool repair_frees(const struct check *c)
 		QIMG_FAULT_BITMAP_ENTRY, QIMG_FAULT_CRYPT_HEADER, QIMG_FAULT_UNREAD,
 	};
 
-	if (!(c->how->flags & (QIMG_CHECK_FIX_LEAKS | QIMG_CHECK_FIX_ALL)))
+	if (!check_fixes(c) || c->overlaps)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(losing); i++)
 		if (c->r->found[losing[i]])
@@ -42,21 +42,16 @@ bool repair_frees(const struct check *c)
 	return true;
 }
 
-bool repair_is_alone(struct check *c, uint64_t off)
-{
-	return !refmap_is(c->map, REFMAP_OVERLAP, off >> c->q->cluster_bits);
-}
-
 static uint64_t span(const struct check *c)
 {
 	return ((uint64_t)c->q->cluster_size * 8) >> c->q->h.refcount_order;
 }
 
-bool repair_has_block(struct check *c, uint64_t cluster)
+bool repair_has_block(const struct check *c, uint64_t cluster)
 {
 	uint64_t i = cluster / span(c);
 
-	return i < c->rt_size && c->rt[i] && repair_is_alone(c, c->rt[i]);
+	return i < c->rt_size && c->rt[i];
 }
 
 /* ---- lost L2 tables ---- */
@@ -169,7 +164,7 @@ static uint64_t wanted(struct check *c, enum change change, uint64_t cluster, ui
 	uint64_t refs = refmap_count(c->map, cluster);
 
 	if (change == RAISE)
-		return refs > stored && repairs_all(c) ? min_u64(refs, c->q->refcount_max) : stored;
+		return refs > stored && repair_mends(c) ? min_u64(refs, c->q->refcount_max) : stored;
 	return refs < stored && repair_frees(c) && !refmap_is(c->map, REFMAP_ORPHAN, cluster) ? refs : stored;
 }
 
@@ -182,8 +177,7 @@ static int change_blocks(struct check *c, enum change change, struct qimg_error 
 		bool changed = false;
 		struct qimg_error ignored;
 
-		if (!c->rt[i] || !repair_is_alone(c, c->rt[i]) ||
-		    file_read(q->file, c->rt[i], c->buf, q->cluster_size, &ignored) < 0)
+		if (!c->rt[i] || file_read(q->file, c->rt[i], c->buf, q->cluster_size, &ignored) < 0)
 			continue;
 		for (uint64_t k = 0; k < span(c); k++) {
 			uint64_t stored = entry_refcount_get(c->buf, order, k);
@@ -208,7 +202,8 @@ static bool will_be_single(struct check *c, uint64_t cluster)
 	uint64_t stored;
 	struct qimg_error ignored;
 
-	if (refmap_count(c->map, cluster) != 1)
+	/* Widths of a bit cannot say that there are more references: that fault stays as it is. */
+	if (min_u64(refmap_count(c->map, cluster), c->q->refcount_max) != 1)
 		return false;
 	if (repair_frees(c) && repair_has_block(c, cluster))
 		return true;
@@ -249,7 +244,7 @@ static int mend_l1(struct check *c, struct qimg_error *e)
 		uint8_t bytes[8];
 
 		if (!off || !is_aligned(off, q->cluster_size) || !check_inside(c, off, q->cluster_size) ||
-		    !repair_is_alone(c, at) || copied == will_be_single(c, off >> q->cluster_bits))
+		    copied == will_be_single(c, off >> q->cluster_bits))
 			continue;
 		entry = q->l1[i] ^ L1_COPIED;
 		be64_put(bytes, entry);
@@ -268,8 +263,7 @@ static int mend_copied(struct check *c, struct qimg_error *e)
 	for (size_t i = 0; i < c->tables && !q->external; i++) {
 		const struct check_table *t = &c->table[i];
 
-		if (t->view || !repair_is_alone(c, t->off) ||
-		    file_read(q->file, t->off, c->buf, q->cluster_size, &ignored) < 0)
+		if (t->view || file_read(q->file, t->off, c->buf, q->cluster_size, &ignored) < 0)
 			continue;
 		if (mend_table(c, c->buf) && file_write(q->file, t->off, c->buf, q->cluster_size, e) < 0)
 			return -1;
@@ -285,7 +279,7 @@ int repair_window(struct check *c, struct qimg_error *e)
 
 	if (!r->found[QIMG_FAULT_LEAK] && !r->found[QIMG_FAULT_REFCOUNT] && !r->found[QIMG_FAULT_COPIED])
 		return 0;
-	if (repairs_all(c) && (change_blocks(c, RAISE, e) < 0 || mend_copied(c, e) < 0))
+	if (repair_mends(c) && (change_blocks(c, RAISE, e) < 0 || mend_copied(c, e) < 0))
 		return -1;
 	return change_blocks(c, LOWER, e);
 }
@@ -300,7 +294,7 @@ int repair_finish(struct check *c, struct qimg_error *e)
 		corruptions += i == QIMG_FAULT_LEAK || i == QIMG_FAULT_ORPHAN ? 0 : r->found[i];
 	/* Without a fault that is left, refcounts are right; with one, who knows. */
 	if (corruptions == r->corruptions_fixed)
-		clear = repairs_all(c) ? INCOMPAT_DIRTY | INCOMPAT_CORRUPT : INCOMPAT_DIRTY;
+		clear = repair_mends(c) ? INCOMPAT_DIRTY | INCOMPAT_CORRUPT : INCOMPAT_DIRTY;
 	if (!(q->h.incompatible & clear))
 		return 0;
 	q->h.incompatible &= ~clear;

@@ -15,12 +15,12 @@
 struct check;
 struct qimg_error;
 
+/* Whether refcounts that are too low, and COPIED bits, are going to be mended. */
+bool repair_mends(const struct check *c);
 /* Whether leaked clusters are going to be freed: not where tables are lost that may have owned them. */
 bool repair_frees(const struct check *c);
-/* Whether the structure at off may be written to: it has its cluster to itself. */
-bool repair_is_alone(struct check *c, uint64_t off);
 /* Whether the refcount of the cluster can be changed in place. */
-bool repair_has_block(struct check *c, uint64_t cluster);
+bool repair_has_block(const struct check *c, uint64_t cluster);
 /*
  * Marks leaked clusters that look like L2 tables which something has lost, and what they refer to: these are
  * kept. To be called when all is counted.

@@ -10,12 +10,15 @@
  */
 #include "qimg.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "image/image.h"
+#include "io/file.h"
 #include "../qcheck.h"
 #include "../setting.h"
 #include "tap.h"
@@ -24,6 +27,7 @@ enum { WRITES = 10, MAX_LENGTH = 1 << 20 };
 
 static char dir[200], path[300];
 static unsigned opened, refused, read_errors, write_errors, sound, corrupt, leaking;
+static unsigned repaired, interrupted, left;
 
 static uint64_t be(const uint8_t *p, unsigned bytes)
 {
@@ -109,7 +113,7 @@ static const char *check(const struct setting *s, const uint8_t *file, uint64_t 
 		wrong = e.msg[0] && e.code ? NULL : "not checked without saying why";
 	else if (odd)
 		wrong = "an odd finding";
-	else if (!r.corruptions && !r.errors && !reads_in_full())
+	else if (!r.corruptions && !r.errors && !img->encrypted && !reads_in_full())
 		wrong = "sound, but it does not read";
 	sound += !r.corruptions && !r.errors && !r.leaks;
 	leaking += !r.corruptions && r.leaks;
@@ -128,6 +132,116 @@ static const char *check(const struct setting *s, const uint8_t *file, uint64_t 
 		qcheck_close(&q);
 	}
 	return wrong;
+}
+
+/* ---- repair ---- */
+
+enum { PIECE = 2048, PIECES = MAX_LENGTH / PIECE };
+
+/* What the guest reads, piece by piece; and whether it can. */
+struct content {
+	uint8_t data[PIECES][PIECE];
+	bool reads[PIECES];
+	unsigned pieces;
+};
+
+static void read_content(struct content *c)
+{
+	struct qimg_image *img = NULL;
+	struct qimg_error e;
+	uint64_t size;
+
+	c->pieces = 0;
+	if (qimg_open(&img, path, "qcow2", NULL, QIMG_OPEN_CHECK | QIMG_OPEN_NO_BACKING, &e) < 0)
+		return;
+	size = qimg_size(img);
+	for (uint64_t off = 0; off < size && off < MAX_LENGTH; off += PIECE) {
+		uint64_t len = size - off < PIECE ? size - off : PIECE;
+
+		memset(c->data[c->pieces], 0, PIECE);
+		c->reads[c->pieces] = !qimg_read(img, off, c->data[c->pieces], len, &e);
+		c->pieces++;
+	}
+	qimg_close(img, &e);
+}
+
+static const char *compare(const struct content *before, const struct content *after)
+{
+	if (before->pieces != after->pieces)
+		return "the repaired image is of another size";
+	for (unsigned i = 0; i < before->pieces; i++) {
+		if (!before->reads[i])
+			continue;
+		if (!after->reads[i])
+			return "the repaired image does not read where the damaged one did";
+		if (memcmp(before->data[i], after->data[i], PIECE))
+			return "the repaired image reads otherwise than the damaged one";
+	}
+	return NULL;
+}
+
+static unsigned until_cut;	/* changes that still reach the disk; 0: there is no end of them */
+
+static int cut(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf, uint64_t len)
+{
+	(void)ctx, (void)f, (void)off, (void)buf, (void)len;
+	if (op == FILE_OP_READ || !until_cut)
+		return 0;
+	return until_cut == 1 ? EIO : (until_cut--, 0);
+}
+
+/* Mends it. false: it could not be done. */
+static bool repair(unsigned flags, struct qimg_check_result *r)
+{
+	struct qimg_check c = { .flags = flags };
+	struct qimg_image *img = NULL;
+	struct qimg_error e;
+	bool good;
+
+	if (qimg_open(&img, path, "qcow2", NULL,
+		      QIMG_OPEN_CHECK | QIMG_OPEN_NO_BACKING | (flags ? QIMG_OPEN_WRITE : 0), &e) < 0)
+		return false;
+	good = qimg_check_run(img, &c, r, &e) == 0;
+	return qimg_close(img, &e) == 0 && good;
+}
+
+/* Faults that -r all mends: refcounts and COPIED bits, where nothing else is wrong. */
+static bool all_can_be_mended(const struct qimg_check_result *r)
+{
+	return !entry_faults(r) && !r->found[QIMG_FAULT_OVERLAP] && r->corruptions_fixed == r->corruptions;
+}
+
+static const char *check_repair(uint64_t *seed)
+{
+	static struct content before, after;
+	unsigned flags = random_chance(seed, 70) ? QIMG_CHECK_FIX_ALL : QIMG_CHECK_FIX_LEAKS;
+	struct qimg_check_result r, again;
+	const char *wrong;
+
+	read_content(&before);
+	if (random_chance(seed, 50)) {
+		until_cut = 1 + random_below(seed, 8);
+		repair(flags, &r);
+		interrupted += until_cut == 1;
+		until_cut = 0;
+		read_content(&after);
+		wrong = compare(&before, &after);
+		if (wrong)
+			return wrong;
+	}
+	if (!repair(flags, &r))
+		return NULL;
+	repaired += r.leaks_fixed || r.corruptions_fixed;
+	read_content(&after);
+	wrong = compare(&before, &after);
+	if (wrong || !repair(0, &again))
+		return wrong ? wrong : "the repaired image cannot be checked";
+	if (again.corruptions > r.corruptions - r.corruptions_fixed)
+		return "more is wrong after the repair than should be left";
+	if (all_can_be_mended(&r) && again.leaks > r.leaks - r.leaks_fixed)
+		return "more leaks than should be left";
+	left += again.corruptions > 0;
+	return NULL;
 }
 
 /* Whether `path` still has these bytes. */
@@ -237,6 +351,8 @@ static void test_setting(const struct setting *s, unsigned rounds, uint64_t *see
 		wrong = check(s, copy, now, random_chance(seed, 50) ? 1 : 0);
 		if (!wrong && !unchanged(fd, copy, now))
 			wrong = "checking changed it";
+		if (!wrong && random_chance(seed, 50))
+			wrong = check_repair(seed);
 		if (!wrong)
 			wrong = use(seed);
 		if (wrong)
@@ -255,6 +371,7 @@ int main(int argc, char **argv)
 	unsigned rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 100;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
 	const char *tmp = getenv("TMPDIR");
+	struct file_hook hook = { cut, NULL };
 
 	snprintf(dir, sizeof(dir), "%s/qimg-mutated-XXXXXX",
 		 tmp			    ? tmp
@@ -265,9 +382,12 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	snprintf(path, sizeof(path), "%s/image.qcow2", dir);
+	file_set_hook(&hook);
 	for (const struct setting *s = settings; s->name; s++)
 		test_setting(s, rounds, &seed);
 	diag("checked: %u sound, %u with leaks, %u corrupt", sound, leaking, corrupt);
+	diag("repair: %u mended, %u interrupted, %u with faults left", repaired, interrupted, left);
+	ok(repaired > 100 && interrupted > 20 && left > 20, "repairs are seen");
 	ok(sound > 20 && leaking > 20 && corrupt > 200, "checks find all kinds");
 	diag("%u opened (%u reads and %u writes failed), %u refused", opened, read_errors,
 	     write_errors, refused);
