@@ -72,8 +72,10 @@ static const char *dash(const struct plot *p, size_t i)
 }
 
 /* The mark of a series with its middle at x, y; `title` is what it stands for, or NULL. */
-static void mark(FILE *f, const struct plot *p, size_t i, double x, double y, const char *title)
+static void mark(const struct chart *c, size_t i, double x, double y, const char *title)
 {
+	const struct plot *p = c->p;
+	FILE *f = c->f;
 	static const char *const shapes[] = {
 		NULL, "M-4.5 -4.5H4.5V4.5H-4.5Z", "M0 -5.5L5.5 4.5H-5.5Z", "M0 -6L6 0L0 6L-6 0Z",
 		"M0 5.5L5.5 -4.5H-5.5Z",
@@ -83,17 +85,17 @@ static void mark(FILE *f, const struct plot *p, size_t i, double x, double y, co
 
 	/* Hollow ones are larger, to be seen around others; over bars they need a ground. */
 	if (shape) {
-		fputs("<path class=\"mark\" transform=\"translate(", f);
+		fprintf(f, "<path class=\"mark%s\" transform=\"translate(", hollow ? " ring" : "");
 		svg_number(f, x);
 		fputc(' ', f);
 		svg_number(f, y);
-		fprintf(f, ")%s\" d=\"%s\"", hollow ? " scale(1.4)" : "", shape);
+		fprintf(f, ")%s\" d=\"%s\"", hollow ? " scale(1.7)" : "", shape);
 	} else {
-		fprintf(f, "<circle class=\"mark\" r=\"%s\"", hollow ? "6.5" : "4.5");
+		fprintf(f, "<circle class=\"mark\" r=\"%s\"", hollow ? "7.2" : "4.5");
 		svg_attr(f, "cx", x);
 		svg_attr(f, "cy", y);
 	}
-	fprintf(f, " fill=\"%s\" stroke=\"%s\"", !hollow ? colour(p, i) : p->x.name ? "#fff" : "none",
+	fprintf(f, " fill=\"%s\" stroke=\"%s\"", !hollow ? colour(p, i) : c->columns ? "#fff" : "none",
 		colour(p, i));
 	if (!title) {
 		fputs("/>\n", f);
@@ -388,7 +390,7 @@ static int draw_curve(const struct chart *c, size_t i)
 		draw_line(c, i, at);
 	for (size_t j = 0; j < s->count && (s->published || s->count <= MARKS); j++) {
 		point_text(c->p, i, &at[j], buf, sizeof(buf));
-		mark(c->f, c->p, i, axis_at(&c->x, at[j].x), axis_at(&c->y, at[j].y), buf);
+		mark(c, i, axis_at(&c->x, at[j].x), axis_at(&c->y, at[j].y), buf);
 	}
 	free(at);
 	return 0;
@@ -423,7 +425,7 @@ static void draw_over_names(const struct chart *c, size_t i)
 			draw_bar(c, i, x - width * 0.46, y < zero ? y : zero, width * 0.92,
 				 y < zero ? zero - y : y - zero, buf);
 		else
-			mark(c->f, c->p, i, x, y, buf);
+			mark(c, i, x, y, buf);
 	}
 }
 
@@ -459,7 +461,7 @@ static void draw_legend_mark(const struct chart *c, size_t i, double x, double y
 		svg_attr(c->f, "y2", y);
 		fputs("/>\n", c->f);
 	}
-	mark(c->f, c->p, i, x + 13, y, NULL);
+	mark(c, i, x + 13, y, NULL);
 }
 
 static void draw_legend(const struct chart *c, double top)
@@ -524,7 +526,7 @@ static void draw_head(const struct chart *c, double height)
 	fputs("</title>\n", f);
 	describe(c);
 	fputs("<style>text { font: 12px sans-serif; fill: #222 } .head { font: bold 16px sans-serif }\n"
-	      ".grid { stroke: #ddd } .frame { fill: none; stroke: #555 } .mark { stroke-width: 1.8 }</style>\n"
+	      ".grid { stroke: #ddd } .frame { fill: none; stroke: #555 } .mark { stroke-width: 1.8 } .ring { stroke-width: 1.1 }</style>\n"
 	      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n", f);
 	svg_label(f, WIDTH / 2, 26, 16, WIDTH - 40, " class=\"head\" text-anchor=\"middle\"", c->p->title);
 	if (c->p->note)
