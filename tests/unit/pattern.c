@@ -222,7 +222,7 @@ int main(void)
 	test_same(QIMG_ZIPF);
 	test_same(QIMG_IN_STEPS);
 	for (unsigned i = 0; i < 4; i++) {
-		w.theta = (const double[]){ 0, -1, 10.5, NAN }[i];
+		w.theta = (const double[]){ 0, -1, 10.5, (double)NAN }[i];
 		refused(w, "an exponent that is none");
 	}
 	w.theta = 1;
