@@ -369,6 +369,22 @@ rule_licence() {
 	equal "$(rule_licence tree)" 'lib/qimg.h lacks the SPDX line'
 }
 
+# What a build in the tree itself makes is allowed, too.
+rule_folders() {
+	(cd "$1" && find . -mindepth 1 -maxdepth 1 -type d | while read -r dir; do
+		case ${dir#./} in
+		cmd | lib | tests | completion | man | .ci | .git | obj | variant | check) ;;
+		*) echo "${dir#./} is a new folder at the top" ;;
+		esac
+	done)
+}
+
+@test "no other folders at the top" {
+	holds rule_folders
+	breaks rule_folders doc/x.svg x
+	allows rule_folders man/x.svg x
+}
+
 rule_purpose() {
 	(cd "$1" && find cmd lib tests -name '*.[ch]' -size +0 2>/dev/null | while read -r file; do
 		sed -n 2p "$file" | grep -qE '^/[/*]' || echo "$file does not open with what it is for"
