@@ -10,7 +10,7 @@ setup_file() {
 	export PYTHONDONTWRITEBYTECODE=1
 	command -v python3 >/dev/null || return 0
 	mkdir "$BATS_FILE_TMPDIR/all" "$BATS_FILE_TMPDIR/sound"
-	bad make ALL "$BATS_FILE_TMPDIR/all"
+	bad make ALL "$BATS_FILE_TMPDIR/all" >"$BATS_FILE_TMPDIR/problems" || echo "status $?" >>"$BATS_FILE_TMPDIR/problems"
 	bad make SOUND "$BATS_FILE_TMPDIR/sound"
 }
 
@@ -27,7 +27,7 @@ judges() {
 
 @test "each generator makes its defect and nothing else" {
 	need python3
-	equal "$(bad make PROVE)" ''
+	equal "$(cat "$BATS_FILE_TMPDIR/problems")" ''
 	bad make LIST >list
 	[ "$(wc -l <list)" -ge 60 ]
 	equal "$(cut -d' ' -f1 list | sort | uniq -d)" ''

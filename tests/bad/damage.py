@@ -151,14 +151,17 @@ class Damage:
 
     def changed(self):
         """Runs of bytes in which the damaged file differs from the sound one."""
-        old, new, unit = self.sound.b, self.img.b, 8
+        old, new, unit, page = self.sound.b, self.img.b, 8, 4096
         runs = []
-        for off in range(0, max(len(old), len(new)), unit):
-            if old[off:off + unit] != new[off:off + unit]:
-                if runs and sum(runs[-1]) == off:
-                    runs[-1][1] += unit
-                else:
-                    runs.append([off, unit])
+        for first in range(0, max(len(old), len(new)), page):
+            if old[first:first + page] == new[first:first + page]:
+                continue
+            for off in range(first, first + page, unit):
+                if old[off:off + unit] != new[off:off + unit]:
+                    if runs and sum(runs[-1]) == off:
+                        runs[-1][1] += unit
+                    else:
+                        runs.append([off, unit])
         return runs
 
     def prove(self):
