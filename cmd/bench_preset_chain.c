@@ -19,7 +19,7 @@
 #include "ui.h"
 
 #define SIZE (UINT64_C(256) << 20)
-#define CLUSTER 4096			/* each request is a whole one: nothing has to be copied */
+#define CLUSTER 4096U			/* each request is a whole one: nothing has to be copied */
 #define LAYERS 3
 #define INTERVAL 1			/* seconds */
 #define WAIT_NS UINT64_C(2300000000)	/* two ticks of that interval, and something */

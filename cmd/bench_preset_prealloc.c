@@ -18,9 +18,9 @@
 #include "ui.h"
 
 #define SIZE (UINT64_C(1) << 30)
-#define CLUSTER 65536
-#define DEPTH 32
-#define RUNS 5
+#define CLUSTER 65536U
+#define DEPTH 32U
+#define RUNS 5U
 
 enum { FIGURES = 2 };
 

@@ -228,7 +228,7 @@ static double round_value(enum plot_unit unit, int k)
 	static const double in_decade[] = { 1, 2, 5 };
 	int decade = k >= 0 ? k / 3 : -((2 - k) / 3);
 
-	return unit == PLOT_SIZE ? power_of(2, k) : in_decade[k - 3 * decade] * power_of(10, decade);
+	return unit == PLOT_SIZE ? power_of(2, k) : in_decade[(k % 3 + 3) % 3] * power_of(10, decade);
 }
 
 /* The greatest k whose round value is at most v. */
