@@ -140,6 +140,12 @@ judges() {
 	judges bad compare check "$QIMG" "$BATS_FILE_TMPDIR/all"
 }
 
+@test "qimg check -r all mends each, and no byte that could be read changes" {
+	need python3
+	qimg check --help | grep -q -e --repair || skip 'qimg check does not repair'
+	judges bad compare repair "$QIMG" "$BATS_FILE_TMPDIR/all"
+}
+
 @test "what the damage has not hit reads as before" {
 	need python3
 	judges bad compare read "$QIMG" "$BATS_FILE_TMPDIR/all"
