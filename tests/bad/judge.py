@@ -19,6 +19,11 @@ SHARED = {"l2"}, {"data"}, {"packed"}, {"data", "packed"}
 DEEP = {"inflate", "read"}
 
 
+def nothing(entry):
+    """What is wrong with an entry without an offset."""
+    return "only copied" if entry == COPIED else "reserved"
+
+
 class Judge:
     def __init__(self, img):
         self.img = img
@@ -83,7 +88,7 @@ class Judge:
             at, table, guest = l1 + i * 8, entry & OFFSET, [i * span, span]
             if not table:
                 if entry:
-                    self.add("l1-entry", at, guest=guest, view=view, detail="reserved")
+                    self.add("l1-entry", at, guest=guest, view=view, detail=nothing(entry))
                 continue
             if not self.pointer("l1-entry", at, table, entry & ~(OFFSET | COPIED), guest=guest, view=view):
                 continue
@@ -114,7 +119,7 @@ class Judge:
             return self.in_data_file(at, entry, host, where)
         if not host:
             if entry & ~int(allowed) or entry & COPIED:
-                self.add("l2-entry", at, detail="reserved", **where)
+                self.add("l2-entry", at, detail=nothing(entry), **where)
             return None
         if self.pointer("l2-entry", at, host, entry & ~int(allowed), **where):
             self.ref(host, 1, "data", guest[0])

@@ -60,6 +60,13 @@ def copied_nothing(d):
     d.finds(["l2-entry", "copied"], img.l2_at(30), guest=d.guest(30), view="active")
 
 
+@defect("copied-nothing-l1", "an L1 entry without an offset has COPIED")
+def copied_nothing_l1(d):
+    img = d.start(plain())
+    img.put(img.l1_at(3), 8, COPIED)
+    d.finds(["l1-entry", "copied"], img.l1_at(3), guest=d.guest(192, 64), view="active")
+
+
 @defect("copied-all-wrong", "COPIED is wrong in every entry of one L2 table")
 def copied_all_wrong(d):
     img = d.start(plain())

@@ -17,6 +17,34 @@ def border(img):
     raise AssertionError("no stream crosses a border")
 
 
+def long_tables(**how):
+    """All tables that may be are longer than one cluster."""
+    s = Sound(4 << 20, 9, rt_clusters=3, **how)
+    s.data(0, 1, 5000)
+    s.snapshot("1", "first" * 90)
+    s.data(1)
+    s.snapshot("2", "second" * 70)
+    s.bitmap("b0" * 200, granularity=9, data=(0, 1))
+    s.bitmap("b1" * 200, granularity=12)
+    return s
+
+
+def vm_state(bits=9):
+    """A snapshot with machine state, which lies behind the disk, in L1 entries that the disk does not need."""
+    s = plain(bits, l1_spare=2)
+    behind = s.size // s.cluster
+    s.data(*range(behind, behind + 10))
+    s.snapshot("1", "running")
+    s.drop(*range(behind, behind + 10))
+    s.data(1)
+    return s
+
+
+def state(img):
+    """The first cluster of the machine state."""
+    return img.host(img.size // img.cluster, "snapshot 1")
+
+
 # What can be counted: a sound image, where the cluster is in it.
 CLUSTERS = {
     "header": (plain, lambda img: 0),
@@ -37,11 +65,17 @@ CLUSTERS = {
     "bitmap-directory": (rich, lambda img: img.bitmaps_extension()[3]),
     "bitmap-table": (lambda: rich(12), lambda img: img.bitmaps()[0].table),
     "bitmap-data": (rich, lambda img: img.get(img.bitmaps()[0].table, 8)),
+    "table-last": (long_tables, lambda img: img.rt_off + 1024),
+    "l1-last": (long_tables, lambda img: img.l1_off + 512),
+    "snapshot-table-last": (long_tables, lambda img: img.snapshots()[-1].end - 1),
+    "snapshot-l1-last": (long_tables, lambda img: img.snapshots()[1].l1_off + 512),
+    "bitmap-directory-last": (long_tables, lambda img: img.bitmaps()[-1].end - 1),
+    "vm-state": (vm_state, state),
     "luks": (encrypted, lambda img: img.crypt_header()[1]),
     "luks-end": (encrypted, lambda img: sum(img.crypt_header()[1:]) - 1),
 }
 # An implementation may judge COPIED by the count on disk as well.
-FLAGGED = ("l2", "data", "zero", "snapshot-l2", "snapshot-data", "shared-l2", "shared-data")
+FLAGGED = ("l2", "data", "zero", "snapshot-l2", "snapshot-data", "shared-l2", "shared-data", "vm-state")
 
 
 def change(d, what, by):
@@ -60,6 +94,18 @@ for name in CLUSTERS:
         lambda d, name=name: change(d, name, -1))
     defect("refcount-high-" + name, f"refcount of a cluster one too high: {name}")(
         lambda d, name=name: change(d, name, 1))
+
+
+@defect("sound-vm-state", "no defect but the mark: a snapshot with machine state")
+def sound_vm_state(d):
+    img = d.start(vm_state())
+    img.incompatible |= image.DIRTY
+
+
+@defect("sound-long-tables", "no defect but the mark: tables of several clusters")
+def sound_long_tables(d):
+    img = d.start(long_tables())
+    img.incompatible |= image.CORRUPT
 
 
 # ------------------------------------------------------------------- widths

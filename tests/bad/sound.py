@@ -129,6 +129,11 @@ class Sound:
             else:
                 self.put(guest, at | 1, b"")
 
+    def drop(self, *guests):
+        """Unallocated again; their clusters are another view's, or nobody's."""
+        for guest in guests:
+            self.put(guest, 0, b"")
+
     def packed(self, *guests):
         """Compressed, each right behind the one before."""
         for guest in guests:
@@ -309,7 +314,7 @@ class Sound:
             guest = bytearray(image.up(self.size, 512))
             for c, data in content.items():
                 off = c * self.cluster
-                n = min(len(data), len(guest) - off)
+                n = max(min(len(data), len(guest) - off), 0)
                 guest[off:off + n] = data[:n]
             yield name, guest
 
