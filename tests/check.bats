@@ -121,8 +121,8 @@ Image end offset: 1376256"
 	# Refcounts of clusters at the front, in the middle and at the end: 0, and 2
 	rt=$((16#$(peek image 48 8)))
 	for at in 100000 1200000 2000000; do
-		block=$((16#$(peek image $((rt + at / 256 * 8)) 8)))
-		poke image $((block + at % 256 * 2)) 00000002
+		block=$((16#$(peek image $((rt + ((at >> 8) << 3))) 8)))
+		poke image $((block + (at & 255) * 2)) 00000002
 	done
 	status_of 2 qimg check --output=json image
 	jq -S . out >whole

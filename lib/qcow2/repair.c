@@ -122,15 +122,33 @@ static int keep_orphan(struct check *c, uint64_t cluster, struct qimg_error *e)
 	return 0;
 }
 
-/* n clusters of the block `block` (index i on) that the file has. */
-static int find_in_block(struct check *c, uint64_t first, uint64_t n, const uint8_t *block, struct qimg_error *e)
+/* How many clusters from here on the file has no space for: no tables are there. */
+static uint64_t hole_clusters(const struct check *c, uint64_t cluster)
+{
+	uint64_t at = cluster << c->q->cluster_bits;
+	struct file_extent x;
+	struct qimg_error ignored;
+
+	if (at >= file_size(c->q->file) ||
+	    file_extent(c->q->file, at, file_size(c->q->file) - at, &x, &ignored) < 0 || !x.hole)
+		return 0;
+	return x.len >> c->q->cluster_bits;
+}
+
+/* The clusters from `first` on that `block` has the refcounts of. */
+static int find_in_block(struct check *c, uint64_t first, const uint8_t *block, struct qimg_error *e)
 {
 	const struct qcow2 *q = c->q;
+	uint64_t hole = 0;		/* clusters of a hole that are still to come */
 
-	for (uint64_t k = 0; k < n && first + k < c->clusters; k++) {
+	for (uint64_t k = 0; k < span(c) && first + k < c->clusters; k++) {
 		uint64_t cluster = first + k;
 
-		if (!entry_refcount_get(block, q->h.refcount_order, k) || refmap_count(c->map, cluster))
+		hole -= hole > 0;
+		if (!entry_refcount_get(block, q->h.refcount_order, k) || refmap_count(c->map, cluster) || hole)
+			continue;
+		hole = hole_clusters(c, cluster);
+		if (hole)
 			continue;
 		if (looks_lost(c, cluster) && keep_orphan(c, cluster, e) < 0)
 			return -1;
@@ -148,7 +166,7 @@ int repair_find_orphans(struct check *c, struct qimg_error *e)
 	for (uint32_t i = 0; ret == 0 && !q->external && i < c->rt_size && !check_stopped(c); i++) {
 		if (!c->rt[i] || file_read(q->file, c->rt[i], block, q->cluster_size, &ignored) < 0)
 			continue;
-		ret = find_in_block(c, i * span(c), span(c), block, e);
+		ret = find_in_block(c, i * span(c), block, e);
 	}
 	free(block);
 	return ret;
