@@ -20,6 +20,7 @@ struct bench_scratch {
 	uint64_t size;			/* of the disk, in bytes */
 	uint64_t cluster_size;		/* 0: the format's default */
 	const char *preallocation;	/* NULL: off */
+	const char *preallocated_by;	/* the call that does so, NULL: not known; tells, asks for nothing */
 	uint64_t extent_size_hint;	/* BENCH_DEFAULT: the format's default */
 	const char *more;		/* creation options "a=b,c=d", or NULL */
 };

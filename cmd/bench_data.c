@@ -74,6 +74,7 @@ static void add_what(struct fields *all, const struct bench_row *row)
 	add_maybe(all, "cluster-size", row->cluster_size, row->cluster_size);
 	add_word(all, "preallocation", !scratch ? NULL : c->scratch.preallocation ? c->scratch.preallocation :
 		 "off");
+	add_word(all, "preallocated-by", c->scratch.preallocated_by);
 	add_maybe(all, "extent-size-hint", c->scratch.extent_size_hint,
 		  scratch && c->scratch.extent_size_hint != BENCH_DEFAULT);
 	add_word(all, "cache", c->how.cache);

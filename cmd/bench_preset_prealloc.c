@@ -86,6 +86,11 @@ static double published(const struct prealloc *m, const struct kind *k, unsigned
 	return m->figure[column] < FIGURES ? k->published[m->figure[column]] : 0;
 }
 
+static const char *reserved_by(const struct prealloc *m)
+{
+	return m->can.reserves ? "fallocate" : "writing zeros";
+}
+
 static int make_case(const struct prealloc *m, const struct kind *k, unsigned column, struct bench_case *c)
 {
 	bench_case_init(c);
@@ -96,6 +101,8 @@ static int make_case(const struct prealloc *m, const struct kind *k, unsigned co
 	c->scratch.format = k->format;
 	c->scratch.size = m->size;
 	c->scratch.preallocation = k->preallocation;
+	if (!strcmp(k->preallocation, "falloc"))
+		c->scratch.preallocated_by = reserved_by(m);
 	c->scratch.extent_size_hint = k->hint;
 	c->how.cache = "none";
 	c->how.flags |= QIMG_OPEN_DIRECT;
@@ -219,8 +226,7 @@ static void print(const struct prealloc *m)
 	       "    %" PRIu64 " requests, %u at a time; the median of %u\n",
 	       m->can.file_system ? m->can.file_system : "a file system of unknown kind", size, CLUSTER / 1024,
 	       m->count, DEPTH, m->runs);
-	printf("Space is reserved by %s, ranges are cleared by %s\n",
-	       m->can.reserves ? "fallocate" : "writing zeros (there is no fallocate)", m->can.zeroes);
+	printf("Space is reserved by %s, ranges are cleared by %s\n", reserved_by(m), m->can.zeroes);
 	print_table(m, false);
 	print_table(m, true);
 	print_ratios(m);

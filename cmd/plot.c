@@ -526,7 +526,8 @@ static void draw_head(const struct chart *c, double height)
 	fputs("</title>\n", f);
 	describe(c);
 	fputs("<style>text { font: 12px sans-serif; fill: #222 } .head { font: bold 16px sans-serif }\n"
-	      ".grid { stroke: #ddd } .frame { fill: none; stroke: #555 } .mark { stroke-width: 1.8 } .ring { stroke-width: 1.1 }</style>\n"
+	      ".grid { stroke: #ddd } .frame { fill: none; stroke: #555 } .mark { stroke-width: 1.8 } "
+	      ".ring { stroke-width: 1.1 }</style>\n"
 	      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n", f);
 	svg_label(f, WIDTH / 2, 26, 16, WIDTH - 40, " class=\"head\" text-anchor=\"middle\"", c->p->title);
 	if (c->p->note)

@@ -6,10 +6,10 @@
 
 load helpers
 
-# direct_io: skips where the scratch folder has none
+# direct_io FOLDER: skips where there is none
 direct_io() {
-	dd if=/dev/zero of=probe bs=4096 count=1 oflag=direct status=none 2>/dev/null || skip 'no direct I/O here'
-	rm probe
+	dd if=/dev/zero of="$1/probe" bs=4096 count=1 oflag=direct status=none 2>/dev/null || skip 'no direct I/O here'
+	rm "$1/probe"
 }
 
 @test 'it is about a real disk' {
@@ -36,14 +36,26 @@ direct_io() {
 			'["cow-zero-range=auto", "cow-zero-range=off", "cow-zero-range=on"]'
 		equal "$(json out '[r["published-iops"] for r in d["runs"] if r["label"] == "qcow2, full, native"]')" '[56668.0]'
 		equal "$(json out '[r["published-iops"] for r in d["runs"] if r["aio"] == "io_uring" and r["published-iops"]]')" '[]'
+		equal "$(json out '[r["preallocated-by"] for r in d["runs"] if r["preallocation"] == "falloc"]')" \
+			"[$(yes '"fallocate"' | head -n 6 | paste -sd, | sed 's/,/, /g')]"
 		[ "$(find $fs -type f | wc -l)" -eq 0 ]
 	done
 	equal "$(json out '[r["aio"] for r in d["runs"] if r["extent-size-hint"] == 65536]')" \
 		'["threads", "native", "io_uring"]'
 }
 
+@test 'a file system that reserves nothing: zeros are written, or there is no such row' {
+	mount_fs ext2 64M ext2
+	direct_io ext2
+	qimg bench --preset=preallocation --real --size=4M -c 20 --runs=1 -i threads --scratch=ext2 --output=json >out
+	equal "$(json out 'sorted({(r["format"], r["preallocated-by"]) for r in d["runs"] if r["preallocation"] == "falloc"})')" \
+		'[["qcow2", "writing zeros"]]'
+	qimg bench --preset=preallocation --real --size=4M -c 20 --runs=1 -i threads --scratch=ext2 >out
+	contains "$(cat out)" 'Space is reserved by writing zeros, ranges are cleared by writing zeros'
+}
+
 @test 'as text, with the figures that were published' {
-	direct_io
+	direct_io .
 	mkdir here
 	qimg bench --preset=preallocation --real --size=4M -c 20 --runs=1 -i native --scratch=here --plot=p.svg >out
 	contains "$(cat out)" '20 requests, 32 at a time; the median of 1'

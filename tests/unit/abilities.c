@@ -36,6 +36,10 @@ int main(void)
 		test_in("e", "ext4", true, false, true, "FALLOC_FL_ZERO_RANGE");
 	else
 		skip("no ext4");
+	if (scratch_mount("ext2", "o", 32))	/* without extents there is nothing to reserve */
+		test_in("o", "ext4", false, false, true, "writing zeros");
+	else
+		skip("no ext2");
 	if (scratch_mount("xfs", "x", 320))
 		test_in("x", "xfs", true, true, true, "FALLOC_FL_ZERO_RANGE");
 	else
