@@ -185,7 +185,7 @@ int preset_main(const char *names, const struct preset_how *how)
 	for (unsigned i = 0; chosen[i] && (how->count || how->runs); i++) {
 		if (chosen[i]->counts)
 			continue;
-		ui_error("The preset '%s' measures what was published: leave out --%s", chosen[i]->name,
+		ui_error("The preset '%s' has requests of its own: leave out --%s", chosen[i]->name,
 			 how->count ? "count" : "runs");
 		return 1;
 	}
