@@ -360,6 +360,27 @@ def bitmap_name_1024(d):
     assert length
 
 
+@defect("bitmap-name-bytes", "a bitmap whose name is no text, and which has an entry beyond the end of the file")
+def bitmap_name_bytes(d):
+    img = d.start(with_bitmaps())
+    b = img.bitmaps()[0]
+    img.write(b.at + 24, b"\xff\x1b")
+    img.put(b.table, 8, 1 << 40)
+    d.finds("bitmap-entry", b.table, to=1 << 40, detail="end")
+    given_up(d)
+
+
+@defect("snapshot-name-escape", "a snapshot whose name clears a terminal, and which has an entry beyond the end of the file")
+def snapshot_name_escape(d):
+    img = d.start(with_snapshots(12))
+    s = img.snapshots()[0]
+    img.write(s.at + 40 + s.extra + 1, b"\x1b[2J\n")
+    img.put(s.l1_off, 8, 1 << 40)
+    d.finds("l1-entry", s.l1_off, to=1 << 40, detail="end")
+    gone(d, 0)
+    d.hurts(0, 512, view="snapshot 1")
+
+
 @defect("bitmap-name-twice", "two bitmaps have one name")
 def bitmap_name_twice(d):
     bad_bitmap(d, with_bitmaps(12), 25, 1, ord("0"), "duplicate", 1)
