@@ -21,6 +21,7 @@
 #include "io/file.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/repair.h"
+#include "qcow2/snaptable.h"
 
 #define DEFAULT_MEMORY (512 * MIB)
 #define LEAST_MEMORY MIB
@@ -299,7 +300,7 @@ static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
 	if (check_counts(c, e) < 0)
 		goto out;
 	c->step = CHECK_EXPLAIN;
-	if (c->wanted && go_through_all(c, e) < 0)
+	if ((c->wanted || (c->odd_copied && !c->from)) && go_through_all(c, e) < 0)
 		goto out;
 	check_tell_low(c);
 	ret = check_fixes(c) ? repair_window(c, e) : 0;
@@ -365,6 +366,7 @@ int qcow2_check(struct qimg_image *img, const struct qimg_check *how, struct qim
 		ret = repair_finish(&c, e);
 	sum_up(&c);
 out:
+	snaptable_free(q);
 	free(c.rt);
 	free(c.low);
 	free(c.buf);

@@ -57,7 +57,8 @@ struct check {
 	uint32_t views;
 	struct check_table *table;	/* by offset */
 	size_t tables, table_room;
-	uint64_t snapshots_len;		/* bytes of the snapshot table */
+	uint32_t snapshots;		/* that could be read */
+	uint64_t snapshots_len;		/* bytes of their table */
 
 	struct refmap *map;
 	uint64_t from, to;		/* the window: clusters */
@@ -67,6 +68,7 @@ struct check {
 	struct check_low *low;		/* in the order of clusters; as many as may be told */
 	size_t lows, low_room;
 	bool wanted;			/* there is something to explain */
+	bool odd_copied;		/* COPIED is set, or missing, where it is wrong whatever the refcount */
 	bool overlaps;			/* some of that is metadata that shares its place */
 	uint8_t ones[REFMAP_SOME * 8], zeros[REFMAP_SOME * 8];	/* so many refcounts of 1, and of 0 */
 	uint64_t highest;		/* one behind the last cluster in use */

@@ -77,8 +77,8 @@ static const char *next_twin(const char **name, size_t n, size_t *i)
 
 static int check_ids(struct check *c, struct qimg_error *e)
 {
-	uint32_t n = c->q->h.nb_snapshots;
-	const char **id = mem_array(n, sizeof(*id), e), *twin;
+	uint32_t n = c->snapshots;
+	const char **id = mem_array(max_u64(n, 1), sizeof(*id), e), *twin;
 	struct qimg_finding f = { .fault = QIMG_FAULT_SNAPSHOT_TABLE, .has_host = true,
 				  .host = c->q->h.snapshots_offset, .host_len = c->snapshots_len };
 
@@ -114,15 +114,15 @@ int check_snapshots(struct check *c, struct qimg_error *e)
 	}
 	if (!h->nb_snapshots)
 		return 0;
-	if (snaptable_load(q, &why) < 0) {
+	snaptable_free(q);
+	if (snaptable_load_some(q, &c->snapshots, &why) < 0) {
 		if (why.code == ENOMEM) {
 			*e = why;
 			return -1;
 		}
 		tell_snapshot(c, QIMG_FAULT_SNAPSHOT_TABLE, NULL, why.msg);
-		return 0;
 	}
-	for (uint32_t i = 0; i < h->nb_snapshots; i++) {
+	for (uint32_t i = 0; i < c->snapshots; i++) {
 		c->snapshots_len += q->snapshots[i].entry_len;
 		check_entry(c, i);
 		/* Tables that do not overlap are not more than the file: no end of reading for what says so. */
@@ -134,6 +134,9 @@ int check_snapshots(struct check *c, struct qimg_error *e)
 			c->view[i + 1].unusable = true;
 		}
 	}
+	/* At least the beginning of the one that cannot be read. */
+	if (c->snapshots < h->nb_snapshots)
+		c->snapshots_len++;
 	return check_ids(c, e);
 }
 
@@ -151,7 +154,7 @@ static int use_l1s(struct check *c, struct qimg_error *e)
 			snprintf(what, sizeof(what), "the L1 table");
 		if (check_use(c, v->l1_offset, (uint64_t)v->l1_size * 8, 1, what, e) < 0)
 			return -1;
-		if (!i && c->snapshots_len &&
+		if (!i && c->snapshots_len && check_inside(c, c->q->h.snapshots_offset, c->snapshots_len) &&
 		    check_use(c, c->q->h.snapshots_offset, c->snapshots_len, 1, "the snapshot table", e) < 0)
 			return -1;
 	}

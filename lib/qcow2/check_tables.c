@@ -64,6 +64,9 @@ static int gather_entry(struct check *c, uint32_t view, uint32_t index, uint64_t
 
 	if (entry_l1_reserved(l1e))
 		tell_l1(c, view, index, l1e, "reserved bits are set");
+	/* Told when it is known what can be mended. */
+	if (!t.off && l1e & L1_COPIED && !view)
+		c->odd_copied = true;
 	if (!t.off)
 		return 0;
 	if (!is_aligned(t.off, c->q->cluster_size))
@@ -267,6 +270,8 @@ static int count_entry(struct scan *s, const uint8_t *p, uint64_t guest, struct 
 			   &en, guest, raw, "reserved bits are set");
 	if (ret < 0)
 		return tell_fault(s, &en, guest, raw, e);
+	if (is_active(s) && entry_odd_copied(c->q, &en))
+		c->odd_copied = true;
 	if (en.kind == ENTRY_PACKED)
 		return count_packed(s, &en, guest, raw, e);
 	if (en.kind != ENTRY_DATA && en.kind != ENTRY_ZERO_HOST)
@@ -358,6 +363,18 @@ static void explain_copied(struct scan *s, const struct entry *en, uint64_t gues
 	check_tell(c, &f, "OFLAG_COPIED data cluster: l2_entry=%" PRIx64 " refcount=%" PRIu64, raw, stored);
 }
 
+/* COPIED where no refcount is needed to see that it is wrong: not a matter of the window. */
+static void explain_odd_copied(struct scan *s, const struct entry *en, uint64_t guest, uint64_t raw)
+{
+	struct qimg_finding f = place(s, QIMG_FAULT_COPIED, en->host, en->host ? s->c->q->cluster_size : 0, guest);
+	const char *why = s->c->from ? NULL : entry_odd_copied(s->c->q, en);
+
+	f.has_host = en->host && !s->c->q->external;
+	f.fixed = repair_mends(s->c);
+	if (why)
+		check_tell(s->c, &f, "L2 entry 0x%016" PRIx64 " at guest offset 0x%" PRIx64 ": %s", raw, guest, why);
+}
+
 static void explain_entry(struct scan *s, const uint8_t *p, uint64_t guest)
 {
 	struct check *c = s->c;
@@ -366,7 +383,11 @@ static void explain_entry(struct scan *s, const uint8_t *p, uint64_t guest)
 	struct entry en;
 	uint64_t first, n;
 
-	if (entry_get(c->q, p, guest, &en, &ignored) < 0 || !en.host)
+	if (entry_get(c->q, p, guest, &en, &ignored) < 0)
+		return;
+	if (is_active(s))
+		explain_odd_copied(s, &en, guest, be64_get(p));
+	if (!en.host || c->q->external)
 		return;
 	first = en.host >> bits;
 	n = en.kind == ENTRY_PACKED ? ((en.host + en.packed - 1) >> bits) - first + 1 : 1;
@@ -391,7 +412,7 @@ static void explain_table(struct scan *s, const uint8_t *data)
 	for (uint32_t i = 0; i < UINT32_C(1) << q->l2_bits; i++, guest += q->cluster_size) {
 		const uint8_t *p = data + (size_t)i * q->entry_size;
 
-		if (be64_get(p) && !q->external)
+		if (be64_get(p))
 			explain_entry(s, p, guest);
 	}
 }
@@ -410,6 +431,12 @@ static void explain_l1(struct check *c)
 		};
 		struct qimg_error ignored;
 
+		if (!off && copied && !c->from) {
+			f.has_host = false;
+			f.fixed = repair_mends(c);
+			check_tell(c, &f, "L1 entry %" PRIu32 " (0x%016" PRIx64 "): the COPIED bit is set without a "
+				   "table", i, q->l1[i]);
+		}
 		if (!off || !is_aligned(off, q->cluster_size) ||
 		    !refmap_is(c->map, copied ? REFMAP_WRONG_COPIED : REFMAP_WRONG_UNCOPIED, cluster))
 			continue;

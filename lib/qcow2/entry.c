@@ -42,6 +42,7 @@ static int get_packed(const struct qcow2 *q, uint64_t raw, uint64_t guest, struc
 		return bad(q, guest, en, ENTRY_BAD_PACKED,
 			   "compressed cluster in an image with a data file", raw, e);
 	en->kind = ENTRY_PACKED;
+	en->copied = raw & COPIED;	/* which is wrong */
 	en->host = raw & ((UINT64_C(1) << shift) - 1);
 	if (en->host >> 56)
 		return bad(q, guest, en, ENTRY_BAD_PACKED,
@@ -136,6 +137,16 @@ void entry_put(const struct qcow2 *q, uint8_t *p, const struct entry *en)
 			bitmap = (uint64_t)en->zero << 32 | en->alloc;
 		be64_put(p + 8, bitmap);
 	}
+}
+
+const char *entry_odd_copied(const struct qcow2 *q, const struct entry *en)
+{
+	if (en->kind == ENTRY_PACKED)
+		return en->copied ? "a compressed cluster has the COPIED bit" : NULL;
+	if (q->external)
+		return en->host && !en->copied ? "the COPIED bit is missing, though nothing else can refer to a "
+						 "cluster of the data file" : NULL;
+	return !en->host && en->copied ? "the COPIED bit is set without a cluster" : NULL;
 }
 
 void entry_set_copied(uint8_t *p, bool copied)

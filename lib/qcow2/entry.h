@@ -56,6 +56,8 @@ static inline bool entry_is_plain(uint64_t raw, uint32_t cluster_size, uint64_t 
 	return *host && !(*host >> 56) && !(*host & (cluster_size - 1));
 }
 void entry_put(const struct qcow2 *q, uint8_t *p, const struct entry *en);
+/* Why the COPIED bit of the entry is wrong whatever the refcount is, or NULL. */
+const char *entry_odd_copied(const struct qcow2 *q, const struct entry *en);
 /* Changes that bit alone of the L2 entry at p. */
 void entry_set_copied(uint8_t *p, bool copied);
 /* A compressed cluster's descriptor can express this place and length. */

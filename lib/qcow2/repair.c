@@ -229,7 +229,7 @@ static bool will_be_single(struct check *c, uint64_t cluster)
 	return check_stored(c, cluster, &stored, &ignored) == 0 && stored == 1;
 }
 
-static bool mend_table(struct check *c, uint8_t *data)
+static bool mend_table(struct check *c, uint64_t guest, uint8_t *data)
 {
 	const struct qcow2 *q = c->q;
 	bool changed = false;
@@ -240,11 +240,16 @@ static bool mend_table(struct check *c, uint8_t *data)
 		struct entry en;
 		bool single;
 
-		if (!be64_get(p) || entry_get(q, p, (uint64_t)i << q->cluster_bits, &en, &ignored) < 0 ||
-		    (en.kind != ENTRY_DATA && en.kind != ENTRY_ZERO_HOST))
+		if (!be64_get(p) ||
+		    entry_get(q, p, guest + ((uint64_t)i << q->cluster_bits), &en, &ignored) < 0)
 			continue;
-		single = will_be_single(c, en.host >> q->cluster_bits);
-		if (en.copied == single || !check_inside(c, en.host, 1))
+		if (q->external || en.kind == ENTRY_PACKED || !en.host)
+			single = entry_odd_copied(q, &en) ? !en.copied : en.copied;
+		else if (check_inside(c, en.host, 1))
+			single = will_be_single(c, en.host >> q->cluster_bits);
+		else
+			continue;
+		if (en.copied == single)
 			continue;
 		entry_set_copied(p, single);
 		changed = true;
@@ -261,8 +266,9 @@ static int mend_l1(struct check *c, struct qimg_error *e)
 		bool copied = q->l1[i] & L1_COPIED;
 		uint8_t bytes[8];
 
-		if (!off || !is_aligned(off, q->cluster_size) || !check_inside(c, off, q->cluster_size) ||
-		    copied == will_be_single(c, off >> q->cluster_bits))
+		if (off && (!is_aligned(off, q->cluster_size) || !check_inside(c, off, q->cluster_size)))
+			continue;
+		if (copied == (off && will_be_single(c, off >> q->cluster_bits)))
 			continue;
 		entry = q->l1[i] ^ L1_COPIED;
 		be64_put(bytes, entry);
@@ -278,12 +284,13 @@ static int mend_copied(struct check *c, struct qimg_error *e)
 	struct qcow2 *q = c->q;
 	struct qimg_error ignored;
 
-	for (size_t i = 0; i < c->tables && !q->external; i++) {
+	for (size_t i = 0; i < c->tables; i++) {
 		const struct check_table *t = &c->table[i];
 
 		if (t->view || file_read(q->file, t->off, c->buf, q->cluster_size, &ignored) < 0)
 			continue;
-		if (mend_table(c, c->buf) && file_write(q->file, t->off, c->buf, q->cluster_size, e) < 0)
+		if (mend_table(c, table_span(q) * t->l1_index, c->buf) &&
+		    file_write(q->file, t->off, c->buf, q->cluster_size, e) < 0)
 			return -1;
 	}
 	if (!c->view[0].unusable && mend_l1(c, e) < 0)

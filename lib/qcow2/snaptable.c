@@ -75,32 +75,39 @@ static int load_entry(struct qcow2 *q, uint32_t index, uint64_t *off, struct sna
 		free(b);
 		return -1;
 	}
+	s->extra = b;
 	s->id = mem_strndup((char *)b + s->extra_len, id_len, e);
 	s->name = mem_strndup((char *)b + s->extra_len + id_len, name_len, e);
-	s->extra = b;
 	decode_extra(q, s);
 	s->entry_len = (uint32_t)round_up(SNAP_HEAD + len, 8);
 	*off = at + s->entry_len;
 	return s->id && s->name ? 0 : -1;
 }
 
-int snaptable_load(struct qcow2 *q, struct qimg_error *e)
+int snaptable_load_some(struct qcow2 *q, uint32_t *count, struct qimg_error *e)
 {
 	uint64_t off = q->h.snapshots_offset;
-	uint32_t i;
+
+	*count = 0;
+	q->snapshots = mem_array(max_u64(q->h.nb_snapshots, 1), sizeof(*q->snapshots), e);
+	if (!q->snapshots)
+		return -1;
+	for (; *count < q->h.nb_snapshots; ++*count)
+		if (load_entry(q, *count, &off, &q->snapshots[*count], e) < 0)
+			return -1;
+	return 0;
+}
+
+int snaptable_load(struct qcow2 *q, struct qimg_error *e)
+{
+	uint32_t count;
 
 	if (q->snapshots || !q->h.nb_snapshots)
 		return 0;
-	q->snapshots = mem_array(q->h.nb_snapshots, sizeof(*q->snapshots), e);
-	if (!q->snapshots)
-		return -1;
-	for (i = 0; i < q->h.nb_snapshots; i++) {
-		if (load_entry(q, i, &off, &q->snapshots[i], e) < 0) {
-			snaptable_free(q);
-			return -1;
-		}
-	}
-	return 0;
+	if (snaptable_load_some(q, &count, e) == 0)
+		return 0;
+	snaptable_free(q);
+	return -1;
 }
 
 void snaptable_free(struct qcow2 *q)

@@ -28,6 +28,11 @@ struct snapshot {
 
 /* Reads the table into q->snapshots (q->h.nb_snapshots entries), once. */
 int snaptable_load(struct qcow2 *q, struct qimg_error *e);
+/*
+ * For a check: the entries before the first one that cannot be read, *count of them; why is filled when that is
+ * not all. The others are empty: to be freed before anything else looks at the table.
+ */
+int snaptable_load_some(struct qcow2 *q, uint32_t *count, struct qimg_error *why);
 void snaptable_free(struct qcow2 *q);
 /*
  * The snapshot with that ID or, when there is none, with that name; each may be NULL, then the other
