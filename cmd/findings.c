@@ -57,8 +57,11 @@ static void print_lines(struct findings *l, const struct qimg_finding *f)
 			   f->fault == QIMG_FAULT_LEAK ? "Leaked cluster" : "ERROR cluster";
 
 	if (!of_clusters(f->fault)) {
-		if (l->shown++ < l->most)
-			fprintf(stderr, "%s %s\n", f->fixed ? "Repairing" : "ERROR", f->text);
+		if (l->shown++ < l->most) {
+			fputs(f->fixed ? "Repairing " : "ERROR ", stderr);
+			ui_text(stderr, f->text);
+			fputc('\n', stderr);
+		}
 		return;
 	}
 	for (uint64_t i = 0; i < f->clusters && l->shown < l->most; i++, l->shown++)
@@ -125,9 +128,14 @@ static void print_place(const struct qimg_finding *f)
 		printf("   ");
 	if (f->has_guest)
 		printf("  guest 0x%" PRIx64 "+0x%" PRIx64, f->guest, f->guest_len);
-	if (f->snapshot)
-		printf("  snapshot '%s'", f->snapshot);
-	printf("\n      %s\n", f->text);
+	if (f->snapshot) {
+		printf("  snapshot '");
+		ui_text(stdout, f->snapshot);
+		putchar('\'');
+	}
+	printf("\n      ");
+	ui_text(stdout, f->text);
+	putchar('\n');
 }
 
 static void print_group(const struct findings *l, enum qimg_fault fault, uint64_t count)

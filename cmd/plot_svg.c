@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plot_axis.h"
+#include "utf8.h"
 
 void svg_number(FILE *f, double v)
 {
@@ -24,19 +25,10 @@ void svg_attr(FILE *f, const char *name, double v)
 /* Bytes of the UTF-8 character at p that XML may hold, or 0. */
 static size_t character(const unsigned char *p)
 {
-	uint32_t c = *p;
-	size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 :
-		   c >= 0xf0 && c < 0xf5 ? 4 : 0;
+	size_t n = utf8_length((const char *)p);
 
-	if (n > 1)
-		c &= 0x7fu >> n;
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) ||
-	    (c >= 0xd800 && c < 0xe000) || c == 0xfffe || c == 0xffff || (n == 1 && c < 0x20 && c != '\t'))
+	/* U+FFFE, U+FFFF, and most of what controls something. */
+	if ((n == 3 && p[0] == 0xef && p[1] == 0xbf && p[2] >= 0xbe) || (n == 1 && *p < 0x20 && *p != '\t'))
 		return 0;
 	return n;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "qimg.h"
+#include "utf8.h"
 
 static const char *program = "qimg";
 
@@ -268,18 +269,40 @@ const char *ui_nearest(const char *word, const char *const *list)
 	return best <= 1 + len / 4 ? found : NULL;
 }
 
-void ui_json_string(const char *text)
+void ui_text(FILE *f, const char *text)
 {
-	putchar('"');
-	for (; *text; text++) {
+	size_t n;
+
+	for (; *text; text += n ? n : 1) {
 		unsigned char c = (unsigned char)*text;
 
-		if (c == '"' || c == '\\')
+		n = utf8_length(text);
+		/* Two bytes with 0xc2 in front are 0x80 to 0xbf, of which the first half controls terminals, too. */
+		if (!n || c < ' ' || c == 0x7f || (n == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0))
+			for (size_t i = 0; i < (n ? n : 1); i++)
+				fprintf(f, "\\x%02x", (unsigned char)text[i]);
+		else
+			fwrite(text, 1, n, f);
+	}
+}
+
+void ui_json_string(const char *text)
+{
+	size_t n;
+
+	putchar('"');
+	for (; *text; text += n ? n : 1) {
+		unsigned char c = (unsigned char)*text;
+
+		n = utf8_length(text);
+		if (!n)
+			fputs("\xef\xbf\xbd", stdout);
+		else if (c == '"' || c == '\\')
 			printf("\\%c", c);
-		else if (c < ' ')
+		else if (c < ' ' || c == 0x7f)
 			printf("\\u%04x", c);
 		else
-			putchar(c);
+			fwrite(text, 1, n, stdout);
 	}
 	putchar('"');
 }

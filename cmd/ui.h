@@ -51,7 +51,9 @@ char *ui_shell_word(const char *word);
 /* The word of a list ended by NULL that comes next to `word`, or NULL when none is near. */
 const char *ui_nearest(const char *word, const char *const *list);
 
-/* Prints a string as JSON has it, in quotes. */
+/* Prints what an image says: bytes that control terminals, and what is no text, as \xNN. */
+void ui_text(FILE *f, const char *text);
+/* Prints a string as JSON has it, in quotes; what is no UTF-8 becomes U+FFFD. */
 void ui_json_string(const char *text);
 /* Prints a value as one JSON document. 0, or -1 after a message. */
 int ui_json(const struct qimg_value *v);

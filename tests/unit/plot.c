@@ -3,6 +3,7 @@
 /* The program is no library: its files are taken in as they are. */
 #include "../../cmd/plot_axis.c" /* NOLINT(bugprone-suspicious-include) */
 #include "../../cmd/plot_svg.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../cmd/utf8.c" /* NOLINT(bugprone-suspicious-include) */
 #include "../../cmd/plot.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include <ctype.h>
