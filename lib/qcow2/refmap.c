@@ -157,6 +157,8 @@ static struct region *get(struct refmap *m, uint64_t number, struct qimg_error *
 
 static uint64_t get_count(const struct region *r, uint32_t i)
 {
+	if (!r->count)
+		return 0;
 	switch (r->order) {
 	case 1:
 		return ((const uint64_t *)r->count)[i / CELLS] >> (i % CELLS * 2) & 3;
@@ -166,10 +168,8 @@ static uint64_t get_count(const struct region *r, uint32_t i)
 		return ((const uint16_t *)r->count)[i];
 	case 5:
 		return ((const uint32_t *)r->count)[i];
-	case 6:
-		return ((const uint64_t *)r->count)[i];
 	default:
-		return 0;
+		return ((const uint64_t *)r->count)[i];
 	}
 }
 
