@@ -217,7 +217,7 @@ static int use_bitmap_table(struct check *c, const struct bitmap_entry *b, struc
 			if (!off)
 				continue;
 			if (entry & 1 || off >> 56 || !is_aligned(off, size))
-				tell_bitmap(c, QIMG_FAULT_BITMAP_ENTRY, b, off << 8 >> 8, size, "an entry of its table is "
+				tell_bitmap(c, QIMG_FAULT_BITMAP_ENTRY, b, off, size, "an entry of its table is "
 					    "not aligned to a cluster, or reserved bits are set");
 			else if (!check_inside(c, off, size))
 				tell_bitmap(c, QIMG_FAULT_BITMAP_ENTRY, b, off, size, "an entry of its table "

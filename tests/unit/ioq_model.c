@@ -219,7 +219,7 @@ static void without_the_queue(void)
 /* The second level of a cache. */
 static void files_without_a_name(void)
 {
-	uint64_t slow, fast, memory;
+	uint64_t slow, fast = 0, memory = 0;
 	struct file *g = NULL;
 	struct ioq *q = NULL;
 	struct ioq_req r;

@@ -60,7 +60,7 @@ static void random_steps(uint64_t base, uint64_t times)
 	if (!ok(!refmap_open(&m, base, base + N, UINT64_C(64) << 20, &e), "a map of %d clusters", N))
 		return;
 	for (unsigned step = 0; step < 2000; step++) {
-		uint64_t from, n, which, add = rnd(2) ? 1 : rnd(times) + 1;
+		uint64_t from, n, which = 0, add = rnd(2) ? 1 : rnd(times) + 1;
 		enum refmap_mark k = (enum refmap_mark)rnd(REFMAP_MARKS);
 		bool any = false;
 
