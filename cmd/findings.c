@@ -18,12 +18,10 @@ struct finding {
 
 /* What each kind means to whoever owns the image. */
 static const char *const meaning[QIMG_FAULTS] = {
-	[QIMG_FAULT_LEAK] = "space of the file that is not used and not given away again; no harm to data",
-	[QIMG_FAULT_REFCOUNT] = "clusters that are used and count as free, or as used less often: the next write "
-				"may overwrite them",
+	[QIMG_FAULT_LEAK] = "space of the file that nothing uses and that is not given away again; no harm to data",
+	[QIMG_FAULT_REFCOUNT] = "clusters in use that count as free, or as used less often: a write may hit them",
 	[QIMG_FAULT_OVERLAP] = "two things are stored in one place: at least one of them is damaged",
-	[QIMG_FAULT_COPIED] = "a mark that allows writing in place does not go with the refcount: a snapshot "
-			      "may change, or a write may be slower",
+	[QIMG_FAULT_COPIED] = "the mark that allows writing in place is wrong: a write may change a snapshot",
 	[QIMG_FAULT_HEADER] = "a table that the header refers to is not in the file",
 	[QIMG_FAULT_L1_ENTRY] = "a whole table of the disk cannot be found: that range does not read",
 	[QIMG_FAULT_L2_ENTRY] = "a cluster of the disk cannot be found: that range does not read",
@@ -33,14 +31,12 @@ static const char *const meaning[QIMG_FAULTS] = {
 	[QIMG_FAULT_REFCOUNT_ENTRY] = "refcounts of a part of the file are lost; they can be counted again",
 	[QIMG_FAULT_SNAPSHOT_TABLE] = "the list of snapshots is damaged",
 	[QIMG_FAULT_SNAPSHOT_L1] = "a snapshot cannot be read",
-	[QIMG_FAULT_BITMAP_DIRECTORY] = "the list of dirty bitmaps is damaged: the next incremental backup has to be "
-					"a full one",
-	[QIMG_FAULT_BITMAP_ENTRY] = "a dirty bitmap is damaged: the next incremental backup has to be a full one",
+	[QIMG_FAULT_BITMAP_DIRECTORY] = "the list of dirty bitmaps is damaged: the next backup has to be a full one",
+	[QIMG_FAULT_BITMAP_ENTRY] = "a dirty bitmap is damaged: the next backup has to be a full one",
 	[QIMG_FAULT_CRYPT_HEADER] = "the encryption header is not where it should be",
 	[QIMG_FAULT_INFLATE] = "compressed data that does not inflate: that range does not read",
 	[QIMG_FAULT_DATA] = "the host cannot read data: that range does not read",
-	[QIMG_FAULT_ORPHAN] = "a table that nobody refers to, though it looks sound: it may be what a lost range of "
-			      "the disk was read by",
+	[QIMG_FAULT_ORPHAN] = "a table that looks sound and nobody refers to: a lost range of the disk may be in it",
 	[QIMG_FAULT_UNREAD] = "the host cannot read metadata: the check is not complete",
 };
 
