@@ -580,6 +580,11 @@ static int run(const struct args *a)
 		list_engines();
 		return 0;
 	}
+	if (args_has(a, SCRATCH) && !*args_text(a, SCRATCH)) {
+		free(s);
+		ui_error("--scratch needs the name of a folder");
+		return 1;
+	}
 	if (args_has(a, PRESET)) {
 		free(s);
 		return run_preset(a);

@@ -21,8 +21,14 @@ struct bench_scratch {
 	uint64_t cluster_size;		/* 0: the format's default */
 	const char *preallocation;	/* NULL: off */
 	const char *preallocated_by;	/* the call that does so, NULL: not known; tells, asks for nothing */
-	uint64_t extent_size_hint;	/* BENCH_DEFAULT: the format's default */
+	uint64_t extent_size_hint;	/* BENCH_DEFAULT: the format's default; what is asked for */
 	const char *more;		/* creation options "a=b,c=d", or NULL */
+};
+
+/* What tells rows apart, as columns of a table. Word columns come behind those of numbers. */
+enum bench_field {
+	BENCH_LABEL, BENCH_CLUSTER, BENCH_HINT, BENCH_L2, BENCH_ENTRY, BENCH_REFCOUNT, BENCH_DEPTH,
+	BENCH_METADATA_DEPTH, BENCH_FORMAT, BENCH_PREALLOCATION, BENCH_AIO, BENCH_OPTIONS, BENCH_FIELDS,
 };
 
 struct bench_case {
@@ -43,6 +49,7 @@ struct bench_case {
 	bool keep;			/* runs that write share a scratch image, and alike cases, too */
 	bool fill;			/* the whole disk is written first */
 	const char *trace;		/* a file for the requests of the first run, or NULL */
+	unsigned swept;			/* bits of fields: a list has several values of them */
 	unsigned runs;			/* at least 1; the row is that of the median */
 };
 
@@ -59,6 +66,7 @@ struct bench_row {
 	const char *file_system;	/* that the image is on, "ext4"; NULL: not known */
 	uint64_t size;			/* of the disk */
 	uint32_t cluster_size;		/* 0: the format has none */
+	uint64_t extent_size_hint;	/* of a scratch image's file; BENCH_DEFAULT: it has none */
 	/* What the options came to; 0 where there is none. */
 	uint64_t l2_cache_size, l2_cache_entry_size, refcount_cache_size;
 	struct bench_cache *image;	/* top first */
@@ -76,6 +84,8 @@ void bench_case_init(struct bench_case *c);
 /* Makes, fills, opens, warms up, runs, closes, removes. -1 after a message, with nothing left behind. */
 int bench_measure(const struct bench_case *c, struct bench_row *row);
 void bench_row_free(struct bench_row *row);
+/* Says why there is no scratch image. name: NULL: it has not even a name. */
+void bench_scratch_failed(const char *name, const struct qimg_error *e);
 
 /* Measures case after case, says on a terminal how far it is. *done: rows filled, also on failure. */
 int bench_measure_all(const struct bench_case *c, struct bench_row *row, unsigned n, unsigned *done);

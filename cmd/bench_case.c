@@ -90,6 +90,12 @@ static int creation_options(const struct bench_scratch *s, struct qimg_opts *opt
 	return 0;
 }
 
+void bench_scratch_failed(const char *name, const struct qimg_error *e)
+{
+	/* Who has stopped it knows why. */
+	ui_error("%s%s", name && e->code != ECANCELED ? "Could not make a scratch image: " : "", e->msg);
+}
+
 /* Makes the scratch image; *name is its name, also on failure, and NULL when there is none. */
 static int make(const struct bench_case *c, char **name)
 {
@@ -106,7 +112,7 @@ static int make(const struct bench_case *c, char **name)
 	    !qimg_create_prepare(&creation, *name, c->scratch.format, opts, flags, &e))
 		ret = qimg_create_run(creation, &p, &e);
 	if (ret)
-		ui_error("%s%s", *name ? "Could not make a scratch image: " : "", e.msg);
+		bench_scratch_failed(*name, &e);
 	qimg_create_free(creation);
 	qimg_opts_free(opts);
 	return ret;
@@ -303,6 +309,29 @@ static void read_cached(struct qimg_image *img, struct bench_row *row)
 	}
 }
 
+/* What the file has got, which is not always what was asked for. */
+static uint64_t read_hint(struct qimg_image *img, const struct bench_scratch *s)
+{
+	const struct qimg_value *file;
+	struct qimg_abilities can;
+	struct qimg_value *info;
+	struct qimg_error e;
+	const char *key;
+	int64_t hint = 0;
+
+	if (!qimg_info(img, &info, &e)) {
+		file = qimg_value_get(qimg_value_at(qimg_value_get(info, "children"), 0, &key), "info");
+		file = qimg_value_get(qimg_value_get(file, "format-specific"), "data");
+		hint = qimg_value_int(qimg_value_get(file, "extent-size-hint"));
+		qimg_value_free(info);
+	}
+	if (hint)
+		return (uint64_t)hint;
+	/* None: that is what was asked for, if there could be one. */
+	return s->extent_size_hint || qimg_abilities(s->folder, &can, &e) || !can.extent_size_hints ?
+	       BENCH_DEFAULT : 0;
+}
+
 static void read_sizes(struct qimg_image *img, struct bench_row *row)
 {
 	struct qimg_value *info;
@@ -312,6 +341,7 @@ static void read_sizes(struct qimg_image *img, struct bench_row *row)
 	row->file_system = qimg_file_system(qimg_name(img));
 	row->size = qimg_size(img);
 	row->cluster_size = qimg_cluster_size(img);
+	row->extent_size_hint = row->c.file ? BENCH_DEFAULT : read_hint(img, &row->c.scratch);
 	if (qimg_cache_info(img, &info, &e))
 		return;
 	row->l2_cache_size = (uint64_t)qimg_value_int(qimg_value_get(info, "l2-cache-size"));

@@ -75,8 +75,7 @@ static void add_what(struct fields *all, const struct bench_row *row)
 	add_word(all, "preallocation", !scratch ? NULL : c->scratch.preallocation ? c->scratch.preallocation :
 		 "off");
 	add_word(all, "preallocated-by", c->scratch.preallocated_by);
-	add_maybe(all, "extent-size-hint", c->scratch.extent_size_hint,
-		  scratch && c->scratch.extent_size_hint != BENCH_DEFAULT);
+	add_maybe(all, "extent-size-hint", row->extent_size_hint, scratch && row->extent_size_hint != BENCH_DEFAULT);
 	add_word(all, "cache", c->how.cache);
 	add_word(all, "aio", c->aio ? c->aio : c->how.aio);
 	add_maybe(all, "l2-cache-size", row->l2_cache_size, row->l2_cache_size);

@@ -22,7 +22,7 @@ bool bench_field_number(const struct bench_row *row, enum bench_field f, uint64_
 {
 	switch (f) {
 	case BENCH_CLUSTER: *number = row->cluster_size; break;
-	case BENCH_HINT: *number = row->c.file ? BENCH_DEFAULT : row->c.scratch.extent_size_hint; break;
+	case BENCH_HINT: *number = row->extent_size_hint; break;
 	case BENCH_L2: *number = row->l2_cache_size; break;
 	case BENCH_ENTRY: *number = row->l2_cache_entry_size; break;
 	case BENCH_REFCOUNT: *number = row->refcount_cache_size; break;

@@ -123,6 +123,16 @@ static void unknown(const char *name, size_t len)
 	free(word);
 }
 
+/* Each is run once. Returns how many there are then. */
+static unsigned add(const struct preset *p, const struct preset **chosen, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (chosen[i] == p)
+			return n;
+	chosen[n] = p;
+	return n + 1;
+}
+
 /* Those that are named, in `chosen`, ended by NULL. -1 after a message. */
 static int choose(const char *names, const struct preset_how *how, const struct preset **chosen)
 {
@@ -130,28 +140,25 @@ static int choose(const char *names, const struct preset_how *how, const struct 
 	unsigned n = 0;
 	size_t len;
 
-	if (!strcmp(names, "all")) {
-		for (unsigned i = 0; presets[i]; i++)
-			chosen[n++] = presets[i];
-		return 0;
-	}
 	for (;; names += len + 1) {
+		bool all;
+
 		len = strcspn(names, ",");
+		all = len == 3 && !strncmp(names, "all", len);
 		p = find(names, len);
-		if (!p) {
+		for (unsigned i = 0; all && presets[i]; i++)
+			n = add(presets[i], chosen, n);
+		if (!p && !all) {
 			unknown(names, len);
 			return -1;
 		}
-		if (p->real_only && !how->real) {
+		if (p && p->real_only && !how->real) {
 			ui_error("The preset '%s' is about this machine's disk, no model tells anything about it: "
 				 "say --real", p->name);
 			return -1;
 		}
-		if (n + 1 == MOST_PRESETS) {
-			ui_error("These are too many presets");
-			return -1;
-		}
-		chosen[n++] = p;
+		if (p)
+			n = add(p, chosen, n);
 		if (!names[len])
 			return 0;
 	}

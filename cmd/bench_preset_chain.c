@@ -94,7 +94,7 @@ static int create(struct chain *c, unsigned layer)
 	    !qimg_create_prepare(&creation, c->name[layer], "qcow2", opts, QIMG_CREATE_NO_SYNC, &e))
 		ret = qimg_create_run(creation, &p, &e);
 	if (ret)
-		ui_error("Could not make a scratch image: %s", e.msg);
+		bench_scratch_failed(c->name[layer], &e);
 	qimg_create_free(creation);
 	qimg_opts_free(opts);
 	return ret;

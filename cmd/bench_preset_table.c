@@ -13,6 +13,8 @@
 #include "bench_preset_plot.h"
 #include "ui.h"
 
+enum { L2_ENTRY = 8 };
+
 #define REAL_SECONDS 10			/* a slow disk does not have to do all requests */
 
 static const char *engine(const struct preset_thread *t, const struct preset_how *how)
@@ -226,6 +228,23 @@ void preset_table_print(const struct preset_table *table, const struct preset_ho
 
 /* ---- whole tables ---- */
 
+/* A small disk has so few tables that the least of caches has them all: then nothing is compared. */
+static void warn_if_full(const struct preset *p, const struct preset_thread *t, const struct preset_table *table,
+			 const struct preset_how *how, const struct bench_row *row, unsigned n)
+{
+	char size[32];
+
+	for (unsigned i = 0; i < n; i++, row++) {
+		uint64_t clusters = row->cluster_size ? row->size / row->cluster_size : 0;
+
+		if (row->c.l2_cache_size != BENCH_DEFAULT && row->l2_cache_size < clusters * L2_ENTRY)
+			return;
+	}
+	ui_warning("%s%s%s: of a disk of %s each L2 cache has all tables: the figures tell nothing about their size; "
+		   "--size takes a larger one", p->name, table->title ? ", " : "", table->title ? table->title : "",
+		   preset_size(disk_size(t, how), size, sizeof(size)));
+}
+
 int preset_table_run(const struct preset *p, const struct preset_thread *t, const struct preset_table *table,
 		     const struct preset_how *how, struct preset_rows *rows, unsigned *first)
 {
@@ -246,6 +265,8 @@ int preset_table_run(const struct preset *p, const struct preset_thread *t, cons
 	free(c);
 	if (!ret && how->form == BENCH_HUMAN && !how->quiet)
 		preset_table_print(table, how, rows->row + *first);
+	if (!ret && disk_size(t, how) != t->size)
+		warn_if_full(p, t, table, how, rows->row + *first, n);
 	return ret;
 }
 

@@ -189,14 +189,16 @@ static void fill_cell(const struct bench_row *row, unsigned column, char *cell)
 /* Whether a column has anything to say about these rows. */
 static bool is_wanted(const struct bench_row *rows, unsigned n, unsigned column)
 {
-	bool several = false, file = false;
+	bool several = false, file = false, swept = false;
 
-	if (column < BENCH_FIELDS)
-		return bench_field_varies(rows, n, (enum bench_field)column);
 	for (unsigned i = 0; i < n; i++) {
+		swept = swept || (column < BENCH_FIELDS && rows[i].c.swept & 1U << column);
 		several = several || rows[i].c.runs > 1;
 		file = file || rows[i].cache_file_cached;
 	}
+	/* What was asked to vary is shown also where all have come to the same. */
+	if (column < BENCH_FIELDS)
+		return swept || bench_field_varies(rows, n, (enum bench_field)column);
 	return (column != BENCH_FIELDS + SPREAD || several) &&
 	       (column != BENCH_FIELDS + CACHE_FILE_CACHED || file);
 }
@@ -240,6 +242,20 @@ static void print_table(const struct bench_row *rows, unsigned n, enum figure fr
 
 /* ---- warnings ---- */
 
+static void warn_of_hints(const struct bench_row *rows, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const struct bench_row *row = &rows[i];
+		uint64_t asked = row->c.scratch.extent_size_hint;
+
+		if (row->c.file || !asked || asked == BENCH_DEFAULT || row->extent_size_hint != BENCH_DEFAULT)
+			continue;
+		ui_warning("There are no extent size hints on %s, XFS has them: scratch images have none",
+			   row->file_system ? row->file_system : "this file system");
+		return;
+	}
+}
+
 static void print_warnings(const struct bench_row *rows, unsigned n)
 {
 	unsigned unallocated = 0, cached = 0, most = 0;
@@ -260,6 +276,7 @@ static void print_warnings(const struct bench_row *rows, unsigned n)
 	else if (cached)
 		ui_warning("In %u of %u rows the page cache has answered, not a disk; -t none passes it by",
 			   cached, n);
+	warn_of_hints(rows, n);
 }
 
 void bench_report(const struct bench_row *rows, unsigned n, enum bench_form form)

@@ -7,12 +7,6 @@
 
 enum { BENCH_CELL = 96 };
 
-/* What tells rows apart, as columns of a table. Word columns come behind those of numbers. */
-enum bench_field {
-	BENCH_LABEL, BENCH_CLUSTER, BENCH_HINT, BENCH_L2, BENCH_ENTRY, BENCH_REFCOUNT, BENCH_DEPTH,
-	BENCH_METADATA_DEPTH, BENCH_FORMAT, BENCH_PREALLOCATION, BENCH_AIO, BENCH_OPTIONS, BENCH_FIELDS,
-};
-
 const char *bench_field_name(enum bench_field f);
 /* As text; "-": the row has none. Cut to BENCH_CELL. Returns cell. */
 const char *bench_field_text(const struct bench_row *row, enum bench_field f, char *cell);

@@ -24,6 +24,17 @@ struct sweep {
 	struct bench_values l2, entry, refcount, depth, cluster, hint;
 };
 
+/* Fields of which there are several values. */
+static unsigned swept_by(const struct sweep *w)
+{
+	const struct bench_sweep *s = w->s;
+
+	return (w->l2.n > 1) << BENCH_L2 | (w->entry.n > 1) << BENCH_ENTRY | (w->refcount.n > 1) << BENCH_REFCOUNT |
+	       (w->depth.n > 1) << BENCH_DEPTH | (w->cluster.n > 1) << BENCH_CLUSTER | (w->hint.n > 1) << BENCH_HINT |
+	       (s->aio.n > 1) << BENCH_AIO | (s->format.n > 1) << BENCH_FORMAT |
+	       (s->preallocation.n > 1) << BENCH_PREALLOCATION;
+}
+
 static int add_case(struct bench_sweep *s, const struct bench_case *c)
 {
 	if (!s->cases) {
@@ -253,6 +264,7 @@ static int add_image(struct sweep *w, const struct bench_case *image)
 
 	if (expand_caches(w, &c))
 		return -1;
+	c.swept = swept_by(w);
 	for (unsigned i = 0; i < w->refcount.n; i++) {
 		c.refcount_cache_size = w->refcount.value[i];
 		for (unsigned j = 0; j < w->l2.n; j++) {

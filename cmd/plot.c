@@ -71,7 +71,26 @@ static const char *dash(const struct plot *p, size_t i)
 	return dashes[looks(p, i) / COLOURS % DASHES];
 }
 
-/* The mark of a series with its middle at x, y; `title` is what it stands for, or NULL. */
+/* What a shape begins with: to be ended by the caller. shape: NULL: a circle. Hollow ones are larger. */
+static void begin_shape(FILE *f, const char *shape, const char *class, bool hollow, double x, double y)
+{
+	if (!shape) {
+		fprintf(f, "<circle class=\"%s\" r=\"%s\"", class, hollow ? "7.2" : "4.5");
+		svg_attr(f, "cx", x);
+		svg_attr(f, "cy", y);
+		return;
+	}
+	fprintf(f, "<path class=\"%s%s\" transform=\"translate(", class, hollow ? " ring" : "");
+	svg_number(f, x);
+	fputc(' ', f);
+	svg_number(f, y);
+	fprintf(f, ")%s\" d=\"%s\"", hollow ? " scale(1.7)" : "", shape);
+}
+
+/*
+ * The mark of a series with its middle at x, y; `title` is what it stands for, or NULL. Hollow ones hide nothing:
+ * no fill, and over bars, which may have their colour, a white line under their own.
+ */
 static void mark(const struct chart *c, size_t i, double x, double y, const char *title)
 {
 	const struct plot *p = c->p;
@@ -83,20 +102,12 @@ static void mark(const struct chart *c, size_t i, double x, double y, const char
 	bool hollow = p->series[i].published;
 	const char *shape = shapes[looks(p, i) % (sizeof(shapes) / sizeof(*shapes))];
 
-	/* Hollow ones are larger, to be seen around others; over bars they need a ground. */
-	if (shape) {
-		fprintf(f, "<path class=\"mark%s\" transform=\"translate(", hollow ? " ring" : "");
-		svg_number(f, x);
-		fputc(' ', f);
-		svg_number(f, y);
-		fprintf(f, ")%s\" d=\"%s\"", hollow ? " scale(1.7)" : "", shape);
-	} else {
-		fprintf(f, "<circle class=\"mark\" r=\"%s\"", hollow ? "7.2" : "4.5");
-		svg_attr(f, "cx", x);
-		svg_attr(f, "cy", y);
+	if (hollow && c->columns) {
+		begin_shape(f, shape, "halo", hollow, x, y);
+		fputs(" fill=\"none\" stroke=\"#fff\"/>\n", f);
 	}
-	fprintf(f, " fill=\"%s\" stroke=\"%s\"", !hollow ? colour(p, i) : c->columns ? "#fff" : "none",
-		colour(p, i));
+	begin_shape(f, shape, "mark", hollow, x, y);
+	fprintf(f, " fill=\"%s\" stroke=\"%s\"", hollow ? "none" : colour(p, i), colour(p, i));
 	if (!title) {
 		fputs("/>\n", f);
 		return;
@@ -527,7 +538,7 @@ static void draw_head(const struct chart *c, double height)
 	describe(c);
 	fputs("<style>text { font: 12px sans-serif; fill: #222 } .head { font: bold 16px sans-serif }\n"
 	      ".grid { stroke: #ddd } .frame { fill: none; stroke: #555 } .mark { stroke-width: 1.8 } "
-	      ".ring { stroke-width: 1.1 }</style>\n"
+	      ".halo { stroke-width: 5 } .mark.ring { stroke-width: 1.1 } .halo.ring { stroke-width: 3 }</style>\n"
 	      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n", f);
 	svg_label(f, WIDTH / 2, 26, 16, WIDTH - 40, " class=\"head\" text-anchor=\"middle\"", c->p->title);
 	if (c->p->note)

@@ -69,5 +69,6 @@ memory() {
 	wait $pid || status=$?
 	equal "$status" 143
 	contains "$(cat message)" 'Interrupted'
+	lacks "$(cat message)" 'Could not'
 	no_litter here
 }

@@ -76,6 +76,28 @@ no_small_caches() {
 	fails qimg bench -q --preset=l2-rounding --plot=no/where.svg
 }
 
+@test 'all is a name among others, and each is run once' {
+	qimg bench --preset=all,l2-rounding,all --output=json >out 2>err
+	qimg bench --preset=all --output=json >all 2>/dev/null
+	equal "$(json out 'len(d["runs"])')" "$(json all 'len(d["runs"])')"
+	equal "$(grep -c "'preallocation' is left out" err)" 1
+	qimg bench --preset=l2-rounding,l2-rounding --output=json >out
+	equal "$(json out 'len(d["runs"])')" 3
+	fails qimg bench --preset=all,al
+	says "no preset 'al'"
+	says "'all'"
+}
+
+@test 'a disk so small that each cache has all of its tables tells nothing, and that is said' {
+	qimg bench --preset=l2-size --size=64M --output=json >out 2>err
+	equal "$(grep -c 'of a disk of 64M each L2 cache has all tables' err)" 1
+	no_small_caches
+	qimg bench --preset=l2-size --size=10G --output=json >out 2>err
+	equal "$(cat err)" ''
+	qimg bench --preset=l2-size --output=json >out 2>err
+	equal "$(cat err)" ''
+}
+
 @test 'what can not be meant is refused' {
 	fails qimg bench --preset=no
 	says "no preset 'no'"

@@ -14,6 +14,10 @@ load helpers
 	no_litter there
 	fails qimg bench --size=1M --scratch=none
 	says "'none'"
+	fails qimg bench --size=1M --scratch=
+	says 'name of a folder'
+	fails qimg bench --preset=l2-size --scratch=
+	says 'name of a folder'
 	fails env TMPDIR=/nowhere "$QIMG" bench --size=1M
 	says "'/nowhere'"
 }
@@ -60,7 +64,7 @@ interrupted() {
 	# Background jobs ignore SIGINT otherwise.
 	python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])' "$QIMG" bench -q --size=64M --scratch=dir "$@" 2>/dev/null &
+os.execv(sys.argv[1], sys.argv[1:])' "$QIMG" bench -q --size=64M --scratch=dir "$@" 2>message &
 	pid=$!
 	for try in {1..100}; do
 		[ "$(find dir -type f | wc -l)" -eq 0 ] || break
@@ -71,6 +75,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$QIMG" bench -q --size=64M --scratch=dir "
 	kill -"$name" $pid
 	wait $pid || status=$?
 	equal $status $((128 + $(kill -l "$name"))) "$*"
+	equal "$(cat message)" 'qimg: Interrupted' "$*"
 	no_litter dir
 }
 
@@ -81,6 +86,8 @@ os.execv(sys.argv[1], sys.argv[1:])' "$QIMG" bench -q --size=64M --scratch=dir "
 	interrupted TERM --runtime=100 --rw=randwrite
 	interrupted TERM --fill --size=8G --rw=read
 	interrupted INT --preallocation=full --size=8G --rw=read
+	interrupted TERM --preallocation=full --size=8G --rw=read --format=raw
+	interrupted TERM --preallocation=metadata --cluster-size=512 --size=64G --rw=read
 	interrupted TERM --rw=randread -i model=hdd-2016 --runtime=1000000 --size=1G -d 1..900+1
 }
 

@@ -52,8 +52,33 @@ column() {
 		'[["off", null, null], ["falloc", null, null]]'
 	equal "$(json "$BATS_TEST_TMPDIR/json" 'sorted({r["cluster-size"] for r in d["runs"] if r["format"] == "qcow2"})')" \
 		'[4096, 65536, 2097152]'
-	sweep --size=16M --extent-size-hint=0,1M
-	equal "$(column extent-size-hint)" '0 1048576'
+}
+
+@test 'a list is a column, also when all of its values come to the same' {
+	qimg bench --rw=randread --size=1G -c 20 -i model=ssd-2015 --scratch=. --refcount-cache-size=min,default >out
+	equal "$(awk 'NR == 1 { print $1 } NR < 4 && NR > 1 { printf "%s ", $1 }' out)" "refcounts
+256K 256K "
+	qimg bench --rw=randread --size=1G -c 20 -i model=ssd-2015 --scratch=. --l2-cache-size=min,8K >out
+	equal "$(grep -cE '^L2 cache  ' out)" 2
+	equal "$(grep -c 'refcounts\|depth' out)" 0
+}
+
+@test 'extent size hints are what files have got' {
+	mount_fs xfs 300M xfs
+	mount_fs ext4 20M ext4
+	qimg bench --rw=randwrite --size=16M -c 20 --scratch=xfs --extent-size-hint=0,64K --format=raw,qcow2 \
+		--output=json >"$BATS_TEST_TMPDIR/json" 2>err
+	equal "$(column extent-size-hint)" '0 65536 0 65536'
+	lacks "$(cat err)" 'extent size hints'
+	qimg bench --rw=randwrite --size=16M -c 20 --scratch=xfs --format=raw --output=json >"$BATS_TEST_TMPDIR/json"
+	equal "$(column extent-size-hint)" 1048576
+	qimg bench --rw=randwrite --size=16M -c 20 --scratch=ext4 --extent-size-hint=0,64K --format=raw,qcow2 \
+		--output=json >"$BATS_TEST_TMPDIR/json" 2>err
+	equal "$(column extent-size-hint)" 'None None None None'
+	equal "$(grep -c 'no extent size hints on ext4' err)" 1
+	qimg bench --rw=randwrite --size=16M -c 20 --scratch=ext4 --extent-size-hint=0,64K >out 2>err
+	equal "$(awk 'NR < 4 { printf "%s ", $1 }' out)" 'hint - - '
+	equal "$(grep -c 'no extent size hints on ext4' err)" 1
 }
 
 @test 'a named image: its sizes are what the words mean, and it stays as it is' {

@@ -196,6 +196,8 @@ static int parse_fio3(struct parser *p, char **word, unsigned words, struct qimg
 
 /* ---- blkparse ---- */
 
+enum { EVENT_WORDS = 6 };		/* up to what has happened */
+
 /* "8,0": a device, which each line about an event begins with. */
 static bool is_device(const char *s)
 {
@@ -215,7 +217,7 @@ static int parse_blkparse(struct parser *p, char **word, unsigned words, struct 
 
 	if (!is_device(word[0]))		/* the sums at the end */
 		return 0;
-	if (words < 6)
+	if (words < EVENT_WORDS)
 		return bad_line(p, e, "This line of blkparse is cut off");
 	kind = word[5][1] ? NULL : strchr(order, word[5][0]);
 	if (!kind || (p->event && kind < strchr(order, p->event)))
@@ -245,7 +247,7 @@ static int parse_blkparse(struct parser *p, char **word, unsigned words, struct 
 
 /* ---- all ---- */
 
-/* By the first line. *used: it is no request. */
+/* By the first line, which is a whole one. *used: it is no request. */
 static int find_form(struct parser *p, char **word, unsigned words, bool *used, struct qimg_error *e)
 {
 	uint64_t n;
@@ -260,14 +262,14 @@ static int find_form(struct parser *p, char **word, unsigned words, bool *used, 
 		p->parse = parse_fio3;
 	} else if (*used) {
 		return bad(p, e, "Iologs of fio are understood in versions 2 and 3, not", word[2]);
-	} else if (is_device(word[0])) {
+	} else if (is_device(word[0]) && words >= EVENT_WORDS) {
 		p->r->info.form = "blkparse";
 		p->parse = parse_blkparse;
 	} else if (number(word[0], &n)) {
 		p->r->info.form = "list";
 		p->parse = parse_list;
 	} else {
-		return bad_line(p, e, "This is neither an offset and a length, nor an iolog of fio, nor what "
+		return bad_line(p, e, "This is neither an offset, a blank and a length, nor an iolog of fio, nor what "
 				"blkparse prints");
 	}
 	return 0;

@@ -42,7 +42,7 @@ static int step(struct fill *f, uint64_t bytes, struct qimg_error *e)
 	if (!p)
 		return 0;
 	if (p->cancel && *p->cancel)
-		return error_set(e, ECANCELED, "Cancelled");
+		return error_set(e, ECANCELED, "Interrupted");
 	if (p->report)
 		p->report(p->ctx, f->done, f->total);
 	return 0;

@@ -134,7 +134,7 @@ static int fill(struct file *f, uint64_t off, uint64_t len, const struct qimg_pr
 	memset(zeros, 0, FILL);
 	for (uint64_t done = 0, n; done < len; done += n) {
 		if (p && p->cancel && *p->cancel) {
-			error_set(e, ECANCELED, "Stopped");
+			error_set(e, ECANCELED, "Interrupted");
 			goto out;
 		}
 		n = min_u64(FILL, len - done);

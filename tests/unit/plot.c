@@ -227,6 +227,9 @@ static void test_bars(void)
 	   near(value_after(bar[2], " height=\""), 2 * value_after(bar[0], " height=\"")),
 	   "their lengths are the values");
 	is_u64(circles(doc, mark, 4), 2, "published values are marks");
+	ok(strstr(doc, "fill=\"none\" stroke=\"#0072b2\"><title>raw, published: ") &&
+	   !strstr(doc, "fill=\"#fff\" stroke"),
+	   "which hide nothing");
 	ok(near(mark[1].x, value_after(bar[1], " x=\"") + value_after(bar[1], " width=\"") / 2) &&
 	   near(mark[1].y, value_after(bar[1], " y=\"")), "at the end of the bar they belong to");
 	ok(value_after(bar[2], " x=\"") > value_after(bar[1], " x=\"") + value_after(bar[1], " width=\""),

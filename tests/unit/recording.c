@@ -127,7 +127,9 @@ static void test_blkparse(void)
 	refused(LINE(1, "Q", "R 8 +"), "behind 'R'");
 	refused(LINE(1, "Q", "R 36028797018963968 + 8 [x]"), "sector: '36028797018963968'");
 	refused(LINE(1, "Q", "R 8 + 36028797018963968 [x]"), "so many sectors");
-	refused("  8,0    1 1\n", "cut off");
+	refused("  8,0    1 1\n", "neither an offset, a blank and a length");
+	refused("0,4096\n", "neither an offset, a blank and a length");
+	refused(LINE(1, "Q", "R 8 + 8 [x]") "  8,0    1 1\n", "cut off");
 	refused("  8,0    1 1     0.000000001  697  Q\n", "cut off");
 	refused(LINE(1, "m", "N x"), "no requests");
 }
