@@ -258,8 +258,8 @@ const struct command check_command = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.missing = "image file name",
-	.notes = "Without -r nothing is written. Exit status: 0 clean, 1 not carried out or not complete, 2 corrupt,\n"
-		 "3 leaked clusters only, 63 the format has nothing to check.",
+	.notes = "Without -r nothing is written. Exit status: 0 clean, 1 not carried out or not complete,\n"
+		 "2 corrupt, 3 leaked clusters only, 63 the format has nothing to check.",
 	.options = options,
 	.run = run,
 };

@@ -16,7 +16,6 @@ status_of() {
 
 # The header, refcount table, block, L1, an L2 table, 16 clusters of data
 sound() {
-	need_plain
 	qimg create -q -f qcow2 image 64M
 	qio -c 'write -P 7 0 1M' image >/dev/null
 }
@@ -90,7 +89,6 @@ Image end offset: 1376256"
 }
 
 @test "a missing backing file is no obstacle" {
-	need_plain
 	qimg create -q -u -f qcow2 -b absent -F qcow2 top 64M
 	status_of 0 qimg check top
 }
@@ -114,7 +112,6 @@ Image end offset: 1376256"
 }
 
 @test "little memory gives the same verdict in more passes" {
-	need_plain
 	need jq
 	qimg create -q -f qcow2 -o cluster_size=512,preallocation=metadata image 1G
 	local rt block at

@@ -25,7 +25,9 @@
 
 #define DEFAULT_MEMORY (512 * MIB)
 #define LEAST_MEMORY MIB
+#define ROOM_FOR_TABLES (16 * MIB)	/* that the list of L2 tables may take, however little there is */
 #define LEAST_WINDOW 65536		/* clusters */
+#define MOST_WINDOWS 4096
 #define MOST_LOW 100000			/* remembered one by one */
 #define BLOCK_RESERVED UINT64_C(511)	/* bits of an entry of the refcount table */
 
@@ -111,6 +113,24 @@ bool check_inside(const struct check *c, uint64_t off, uint64_t len)
 	uint64_t end = c->clusters << c->q->cluster_bits;
 
 	return off < end && len <= end - off;
+}
+
+bool check_is_hole(struct check *c, uint64_t off, uint64_t len)
+{
+	uint64_t size = file_size(c->q->file);
+	struct file_extent x;
+	struct qimg_error ignored;
+
+	if (off >= size)
+		return true;
+	if (off - c->extent >= c->extent_len) {
+		if (file_extent(c->q->file, off, size - off, &x, &ignored) < 0)
+			return false;
+		c->extent = off;
+		c->extent_len = x.len;
+		c->hole = x.hole;
+	}
+	return c->hole && min_u64(len, size - off) <= c->extent + c->extent_len - off;
 }
 
 /* What metadata is in a cluster: the first that check_use was called for. */
@@ -246,6 +266,9 @@ static int load_rt(struct check *c, struct qimg_error *e)
 	const struct header *h = &c->q->h;
 	size_t bytes = (size_t)h->rt_clusters << c->q->cluster_bits;
 
+	/* What lies behind the end is no table. */
+	if (!check_inside(c, h->rt_offset, bytes))
+		bytes = 0;
 	c->rt_size = (uint32_t)(bytes / 8);
 	c->rt = mem_array(max_u64(c->rt_size, 1), sizeof(*c->rt), e);
 	if (!c->rt)
@@ -299,6 +322,10 @@ static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
 		goto out;
 	if (check_counts(c, e) < 0)
 		goto out;
+	if (check_stopped(c)) {
+		error_set(e, ECANCELED, "Interrupted");
+		goto out;
+	}
 	c->step = CHECK_EXPLAIN;
 	if ((c->wanted || (c->odd_copied && !c->from)) && go_through_all(c, e) < 0)
 		goto out;
@@ -316,12 +343,24 @@ static uint64_t window(uint64_t memory)
 	return max_u64(memory / 10 * 9 * 2, LEAST_WINDOW);
 }
 
+/* More clusters than are referred to; in a long file with holes far less than it has. */
+static uint64_t most_used(const struct check *c)
+{
+	return min_u64(c->clusters, ((uint64_t)c->tables + 1) << c->q->l2_bits);
+}
+
+static int too_little(const struct check *c, uint64_t memory, struct qimg_error *e)
+{
+	return error_set(e, ENOMEM, "%" PRIu64 " bytes of memory are too little to %s '%s'; give more with --memory",
+			 memory, check_fixes(c) ? "repair" : "check", c->q->img->name);
+}
+
 static int check_windows(struct check *c, uint64_t memory, struct qimg_error *e)
 {
 	uint64_t size = window(memory), limit = max_u64(c->clusters, 1);
 
 	/* What is mended must be known to share its place with nothing, wherever that is. */
-	if (size >= limit || check_fixes(c))
+	if (size >= most_used(c) || check_fixes(c))
 		size = UINT64_MAX;
 	for (c->from = 0; c->from < limit || !c->from; ) {
 		c->to = size >= limit - min_u64(c->from, limit) ? UINT64_MAX : c->from + size;
@@ -333,13 +372,9 @@ static int check_windows(struct check *c, uint64_t memory, struct qimg_error *e)
 			c->from = c->to;
 			continue;
 		}
-		if (check_fixes(c))
-			return error_set(e, ENOMEM, "%" PRIu64 " bytes of memory are too little to repair '%s'; "
-					 "give more with --memory", memory, c->q->img->name);
 		size = min_u64(size, limit) / 2;
-		if (size < LEAST_WINDOW / 2)
-			return error_set(e, ENOMEM, "%" PRIu64 " bytes of memory are too little to check '%s'",
-					 memory, c->q->img->name);
+		if (check_fixes(c) || size < LEAST_WINDOW / 2 || limit / size > MOST_WINDOWS)
+			return too_little(c, memory, e);
 	}
 	return 0;
 }
@@ -357,7 +392,8 @@ int qcow2_check(struct qimg_image *img, const struct qimg_check *how, struct qim
 	c.low_room = min_u64(how->finding ? how->max_findings : 0, MOST_LOW);
 	c.low = mem_array(max_u64(c.low_room, 1), sizeof(*c.low), e);
 	c.buf = mem_buffer(max_u64(CHECK_PIECE, q->cluster_size), e);
-	if (!c.low || !c.buf || load_rt(&c, e) < 0 || check_snapshots(&c, e) < 0 || check_gather(&c, e) < 0)
+	if (!c.low || !c.buf || load_rt(&c, e) < 0 || check_snapshots(&c, e) < 0 ||
+	    check_gather(&c, max_u64(memory / 2, ROOM_FOR_TABLES), e) < 0)
 		goto out;
 	c.total = ((uint64_t)c.tables + c.rt_size) << q->cluster_bits;
 	taken = c.table_room * sizeof(*c.table) + c.rt_size * sizeof(*c.rt) + CHECK_PIECE;

@@ -26,6 +26,7 @@ struct check_view {			/* the active tables, or those of a snapshot */
 	uint64_t l1_offset;
 	uint32_t l1_size;
 	bool unusable;			/* its L1 table is not where one can be */
+	uint64_t times;			/* views that have the same table; 0: an earlier one counts for it */
 };
 
 struct check_table {			/* an L2 table */
@@ -73,6 +74,8 @@ struct check {
 	uint8_t ones[REFMAP_SOME * 8], zeros[REFMAP_SOME * 8];	/* so many refcounts of 1, and of 0 */
 	uint64_t highest;		/* one behind the last cluster in use */
 	uint64_t told[QIMG_FAULTS];
+	uint64_t extent, extent_len;	/* the run of the file that was looked at last: */
+	bool hole;			/* whether it takes no space */
 	uint64_t done, total;		/* of the progress, in bytes */
 	uint8_t *buf;			/* CHECK_PIECE bytes or a cluster, whichever is more */
 };
@@ -94,6 +97,8 @@ int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_
 	       struct qimg_error *e);
 /* [off, off+len) begins in the file and ends in it, or in the cluster at its end. */
 bool check_inside(const struct check *c, uint64_t off, uint64_t len);
+/* The file has no space for it: it reads as zeros, and need not be read. */
+bool check_is_hole(struct check *c, uint64_t off, uint64_t len);
 bool check_stopped(const struct check *c);
 void check_progress(struct check *c, uint64_t bytes);
 
@@ -105,8 +110,8 @@ int check_other(struct check *c, struct qimg_error *e);
 
 /* ---- check_tables.c: L1 and L2 tables ---- */
 
-/* Finds the L2 tables. */
-int check_gather(struct check *c, struct qimg_error *e);
+/* Finds the L2 tables, in so much memory. */
+int check_gather(struct check *c, uint64_t memory, struct qimg_error *e);
 /* Counts their clusters and those they refer to, or explains. */
 int check_tables(struct check *c, struct qimg_error *e);
 

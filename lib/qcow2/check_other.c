@@ -102,7 +102,7 @@ int check_snapshots(struct check *c, struct qimg_error *e)
 	c->view = mem_array((size_t)h->nb_snapshots + 1, sizeof(*c->view), e);
 	if (!c->view)
 		return -1;
-	c->view[0] = (struct check_view){ NULL, q->l1_offset, q->l1_size, false };
+	c->view[0] = (struct check_view){ .l1_offset = q->l1_offset, .l1_size = q->l1_size };
 	c->views = 1;
 	if (q->l1_size && !check_inside(c, q->l1_offset, (uint64_t)q->l1_size * 8)) {
 		struct qimg_finding f = { .fault = QIMG_FAULT_HEADER, .has_host = true, .host = q->l1_offset,

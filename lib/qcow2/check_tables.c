@@ -25,11 +25,44 @@
 
 /* ---- L1 tables ---- */
 
-static int add_table(struct check *c, const struct check_table *t, struct qimg_error *e)
+static int by_place(const void *a, const void *b)
+{
+	const struct check_table *x = a, *y = b;
+
+	if (x->off != y->off)
+		return x->off < y->off ? -1 : 1;
+	if (x->view != y->view)
+		return x->view < y->view ? -1 : 1;
+	return x->l1_index < y->l1_index ? -1 : x->l1_index > y->l1_index;
+}
+
+/* Sorts them, and makes one of those that are the same. */
+static void merge_tables(struct check *c)
+{
+	size_t n = 0;
+
+	if (!c->tables)
+		return;
+	qsort(c->table, c->tables, sizeof(*c->table), by_place);
+	for (size_t i = 1; i < c->tables; i++) {
+		if (c->table[i].off == c->table[n].off)
+			c->table[n].times += c->table[i].times;
+		else
+			c->table[++n] = c->table[i];
+	}
+	c->tables = n + 1;
+}
+
+static int add_table(struct check *c, const struct check_table *t, uint64_t memory, struct qimg_error *e)
 {
 	void *list = c->table;
 	size_t room = c->table_room ? c->table_room * 2 : 64;
 
+	if (c->tables == c->table_room && room * sizeof(*t) > memory)
+		merge_tables(c);
+	if (c->tables * 2 > c->table_room && room * sizeof(*t) > memory)
+		return error_set(e, ENOMEM, "%" PRIu64 " bytes of memory are too little for the L2 tables of '%s'; "
+				 "give more with --memory", memory, c->q->img->name);
 	if (c->tables == c->table_room) {
 		if (mem_grow(&list, c->table_room, room, sizeof(*t), e) < 0)
 			return -1;
@@ -48,7 +81,7 @@ static uint64_t table_guest(const struct check *c, uint32_t l1_index)
 static void tell_l1(struct check *c, uint32_t view, uint32_t index, uint64_t l1e, const char *why)
 {
 	struct qimg_finding f = {
-		.fault = QIMG_FAULT_L1_ENTRY, .has_host = true, .host = entry_l1_table(l1e),
+		.fault = QIMG_FAULT_L1_ENTRY, .has_host = entry_l1_table(l1e), .host = entry_l1_table(l1e),
 		.host_len = c->q->cluster_size, .has_guest = true, .guest = table_guest(c, index),
 		.guest_len = table_span(c->q), .snapshot = c->view[view].name,
 	};
@@ -57,16 +90,15 @@ static void tell_l1(struct check *c, uint32_t view, uint32_t index, uint64_t l1e
 		   f.snapshot ? " of snapshot '" : "", f.snapshot ? f.snapshot : "", f.snapshot ? "'" : "", why);
 }
 
-static int gather_entry(struct check *c, uint32_t view, uint32_t index, uint64_t l1e,
+static int gather_entry(struct check *c, uint32_t view, uint32_t index, uint64_t l1e, uint64_t memory,
 			struct qimg_error *e)
 {
-	struct check_table t = { entry_l1_table(l1e), 1, view, index };
+	struct check_table t = { entry_l1_table(l1e), c->view[view].times, view, index };
 
 	if (entry_l1_reserved(l1e))
 		tell_l1(c, view, index, l1e, "reserved bits are set");
-	/* Told when it is known what can be mended. */
-	if (!t.off && l1e & L1_COPIED && !view)
-		c->odd_copied = true;
+	if (!t.off && l1e & L1_COPIED)
+		tell_l1(c, view, index, l1e, "COPIED without an L2 table: its offset may be lost");
 	if (!t.off)
 		return 0;
 	if (!is_aligned(t.off, c->q->cluster_size))
@@ -74,11 +106,11 @@ static int gather_entry(struct check *c, uint32_t view, uint32_t index, uint64_t
 	else if (!check_inside(c, t.off, c->q->cluster_size))
 		tell_l1(c, view, index, l1e, "the L2 table lies beyond the end of the file");
 	else
-		return add_table(c, &t, e);
+		return add_table(c, &t, memory, e);
 	return 0;
 }
 
-static int gather_view(struct check *c, uint32_t view, uint64_t *l1, struct qimg_error *e)
+static int gather_view(struct check *c, uint32_t view, uint64_t *l1, uint64_t memory, struct qimg_error *e)
 {
 	const struct check_view *v = &c->view[view];
 	struct qimg_finding f = { .fault = QIMG_FAULT_UNREAD, .has_host = true, .snapshot = v->name };
@@ -93,44 +125,60 @@ static int gather_view(struct check *c, uint32_t view, uint64_t *l1, struct qimg
 			continue;
 		}
 		for (uint32_t i = 0; i < n; i++)
-			if (l1[i] && gather_entry(c, view, first + i, be64_get(&l1[i]), e) < 0)
+			if (l1[i] && gather_entry(c, view, first + i, be64_get(&l1[i]), memory, e) < 0)
 				return -1;
 	}
 	return 0;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_l1(const void *a, const void *b)
 {
-	const struct check_table *x = a, *y = b;
+	const struct check_view *x = *(struct check_view *const *)a, *y = *(struct check_view *const *)b;
 
-	if (x->off != y->off)
-		return x->off < y->off ? -1 : 1;
-	if (x->view != y->view)
-		return x->view < y->view ? -1 : 1;
-	return x->l1_index < y->l1_index ? -1 : x->l1_index > y->l1_index;
+	if (x->l1_offset != y->l1_offset)
+		return x->l1_offset < y->l1_offset ? -1 : 1;
+	if (x->l1_size != y->l1_size)
+		return x->l1_size < y->l1_size ? -1 : 1;
+	return x < y ? -1 : x > y;
 }
 
-int check_gather(struct check *c, struct qimg_error *e)
+/* Snapshots with the very same L1 table, which only damage brings about: the first stands for all. */
+static int join_views(struct check *c, struct qimg_error *e)
+{
+	struct check_view **order = mem_array(c->views, sizeof(*order), e), *first;
+
+	if (!order)
+		return -1;
+	for (uint32_t i = 0; i < c->views; i++) {
+		order[i] = &c->view[i];
+		order[i]->times = 1;
+	}
+	qsort(order, c->views, sizeof(*order), by_l1);
+	first = order[0];
+	for (uint32_t i = 1; i < c->views; i++) {
+		if (order[i]->l1_offset == first->l1_offset && order[i]->l1_size == first->l1_size &&
+		    !order[i]->unusable) {
+			first->times++;
+			order[i]->times = 0;
+		} else {
+			first = order[i];
+		}
+	}
+	free(order);
+	return 0;
+}
+
+int check_gather(struct check *c, uint64_t memory, struct qimg_error *e)
 {
 	uint64_t *l1 = mem_array(L1_PIECE, sizeof(*l1), e);
-	size_t n = 0;
-	int ret = l1 ? 0 : -1;
+	int ret = l1 ? join_views(c, e) : -1;
 
 	for (uint32_t i = 0; ret == 0 && i < c->views; i++)
-		if (!c->view[i].unusable)
-			ret = gather_view(c, i, l1, e);
+		if (!c->view[i].unusable && c->view[i].times)
+			ret = gather_view(c, i, l1, memory, e);
 	free(l1);
-	if (ret < 0 || !c->tables)
-		return ret;
-	qsort(c->table, c->tables, sizeof(*c->table), by_place);
-	for (size_t i = 1; i < c->tables; i++) {
-		if (c->table[i].off == c->table[n].off)
-			c->table[n].times += c->table[i].times;
-		else
-			c->table[++n] = c->table[i];
-	}
-	c->tables = n + 1;
-	return 0;
+	merge_tables(c);
+	return ret;
 }
 
 /* ---- one L2 table ---- */
@@ -195,6 +243,8 @@ static void tell_entry(struct scan *s, enum qimg_fault fault, const struct entry
 		       uint64_t raw, const char *why)
 {
 	struct qimg_finding f = place(s, fault, en->host, en->packed ? en->packed : s->c->q->cluster_size, guest);
+
+	f.has_host = en->host;
 
 	if (s->c->first)
 		check_tell(s->c, &f, "L2 entry 0x%016" PRIx64 " at guest offset 0x%" PRIx64 ": %s", raw, guest, why);
@@ -272,6 +322,8 @@ static int count_entry(struct scan *s, const uint8_t *p, uint64_t guest, struct 
 		return tell_fault(s, &en, guest, raw, e);
 	if (is_active(s) && entry_odd_copied(c->q, &en))
 		c->odd_copied = true;
+	if (en.copied && !en.host && !c->q->external && en.kind != ENTRY_PACKED)
+		tell_entry(s, QIMG_FAULT_L2_ENTRY, &en, guest, raw, "COPIED without a cluster: its offset may be lost");
 	if (en.kind == ENTRY_PACKED)
 		return count_packed(s, &en, guest, raw, e);
 	if (en.kind != ENTRY_DATA && en.kind != ENTRY_ZERO_HOST)
@@ -359,7 +411,7 @@ static void explain_copied(struct scan *s, const struct entry *en, uint64_t gues
 		return;
 	if (c->told[QIMG_FAULT_COPIED] < c->how->max_findings)
 		check_stored(c, cluster, &stored, &ignored);
-	f.fixed = repair_mends(c);
+	f.fixed = repair_mends(c) && repair_has_block(c, cluster);
 	check_tell(c, &f, "OFLAG_COPIED data cluster: l2_entry=%" PRIx64 " refcount=%" PRIu64, raw, stored);
 }
 
@@ -431,18 +483,12 @@ static void explain_l1(struct check *c)
 		};
 		struct qimg_error ignored;
 
-		if (!off && copied && !c->from) {
-			f.has_host = false;
-			f.fixed = repair_mends(c);
-			check_tell(c, &f, "L1 entry %" PRIu32 " (0x%016" PRIx64 "): the COPIED bit is set without a "
-				   "table", i, q->l1[i]);
-		}
 		if (!off || !is_aligned(off, q->cluster_size) ||
 		    !refmap_is(c->map, copied ? REFMAP_WRONG_COPIED : REFMAP_WRONG_UNCOPIED, cluster))
 			continue;
 		if (c->told[QIMG_FAULT_COPIED] < c->how->max_findings)
 			check_stored(c, cluster, &stored, &ignored);
-		f.fixed = repair_mends(c);
+		f.fixed = repair_mends(c) && repair_has_block(c, cluster);
 		check_tell(c, &f, "OFLAG_COPIED L2 cluster: l1_index=%" PRIu32 " l1_entry=%" PRIx64
 			   " refcount=%" PRIu64, i, q->l1[i], stored);
 	}
@@ -502,7 +548,9 @@ int check_tables(struct check *c, struct qimg_error *e)
 			return -1;
 	}
 	for (size_t i = 0; i < c->tables && !check_stopped(c); i += n) {
-		if (read_tables(c, i, &n, e))
+		/* Zeros say nothing. */
+		n = 1;
+		if (check_is_hole(c, c->table[i].off, size) || read_tables(c, i, &n, e))
 			continue;
 		for (size_t k = 0; k < n; k++)
 			if (do_table(c, &c->table[i + k], c->buf + k * size, e) < 0)

@@ -146,7 +146,7 @@ const char *entry_odd_copied(const struct qcow2 *q, const struct entry *en)
 	if (q->external)
 		return en->host && !en->copied ? "the COPIED bit is missing, though nothing else can refer to a "
 						 "cluster of the data file" : NULL;
-	return !en->host && en->copied ? "the COPIED bit is set without a cluster" : NULL;
+	return NULL;
 }
 
 void entry_set_copied(uint8_t *p, bool copied)

@@ -21,6 +21,7 @@ enum refmap_mark {
 	REFMAP_UNCOPIED,	/* and one without it */
 	REFMAP_OVERLAP,		/* as well as something else */
 	REFMAP_ORPHAN,		/* leaked, and kept all the same */
+	REFMAP_LOWERED,		/* its refcount becomes 1, for which COPIED has to be set */
 	REFMAP_SEEN,		/* while that is told: by the first of them */
 	REFMAP_LOW,		/* its refcount is below the number of references */
 	REFMAP_WRONG_COPIED,	/* of the active entries that refer to it those with the bit are wrong */

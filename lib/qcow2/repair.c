@@ -20,21 +20,27 @@
 
 #define LEAST_ENTRIES 8			/* that make a cluster look like an L2 table */
 
+/* What is read as refcounts and tables must be these. */
+static bool is_sure(const struct check *c)
+{
+	return !c->overlaps && !c->r->found[QIMG_FAULT_HEADER] && !c->r->found[QIMG_FAULT_UNREAD];
+}
+
 bool repair_mends(const struct check *c)
 {
-	return c->how->flags & QIMG_CHECK_FIX_ALL && !c->overlaps;
+	return c->how->flags & QIMG_CHECK_FIX_ALL && is_sure(c);
 }
 
 bool repair_frees(const struct check *c)
 {
 	/* Where these point nobody knows. */
 	static const enum qimg_fault losing[] = {
-		QIMG_FAULT_HEADER, QIMG_FAULT_L1_ENTRY, QIMG_FAULT_L2_ENTRY, QIMG_FAULT_PACKED,
+		QIMG_FAULT_L1_ENTRY, QIMG_FAULT_L2_ENTRY, QIMG_FAULT_SUBCLUSTERS, QIMG_FAULT_PACKED,
 		QIMG_FAULT_SNAPSHOT_TABLE, QIMG_FAULT_SNAPSHOT_L1, QIMG_FAULT_BITMAP_DIRECTORY,
-		QIMG_FAULT_BITMAP_ENTRY, QIMG_FAULT_CRYPT_HEADER, QIMG_FAULT_UNREAD,
+		QIMG_FAULT_BITMAP_ENTRY, QIMG_FAULT_CRYPT_HEADER,
 	};
 
-	if (!check_fixes(c) || c->overlaps)
+	if (!check_fixes(c) || !is_sure(c))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(losing); i++)
 		if (c->r->found[losing[i]])
@@ -141,7 +147,7 @@ static int find_in_block(struct check *c, uint64_t first, const uint8_t *block, 
 	const struct qcow2 *q = c->q;
 	uint64_t hole = 0;		/* clusters of a hole that are still to come */
 
-	for (uint64_t k = 0; k < span(c) && first + k < c->clusters; k++) {
+	for (uint64_t k = 0; k < span(c) && first + k < c->clusters && !check_stopped(c); k++) {
 		uint64_t cluster = first + k;
 
 		hole -= hole > 0;
@@ -232,7 +238,7 @@ static bool will_be_single(struct check *c, uint64_t cluster)
 static bool mend_table(struct check *c, uint64_t guest, uint8_t *data)
 {
 	const struct qcow2 *q = c->q;
-	bool changed = false;
+	bool all = repair_mends(c), changed = false;
 
 	for (uint32_t i = 0; i < UINT32_C(1) << q->l2_bits; i++) {
 		uint8_t *p = data + (size_t)i * q->entry_size;
@@ -243,9 +249,12 @@ static bool mend_table(struct check *c, uint64_t guest, uint8_t *data)
 		if (!be64_get(p) ||
 		    entry_get(q, p, guest + ((uint64_t)i << q->cluster_bits), &en, &ignored) < 0)
 			continue;
+		/* COPIED without a cluster stays as well: it tells of an offset that was lost. */
 		if (q->external || en.kind == ENTRY_PACKED || !en.host)
-			single = entry_odd_copied(q, &en) ? !en.copied : en.copied;
-		else if (check_inside(c, en.host, 1))
+			single = all && entry_odd_copied(q, &en) ? !en.copied : en.copied;
+		else if (!all)
+			single = en.copied || refmap_is(c->map, REFMAP_LOWERED, en.host >> q->cluster_bits);
+		else if (repair_has_block(c, en.host >> q->cluster_bits))
 			single = will_be_single(c, en.host >> q->cluster_bits);
 		else
 			continue;
@@ -260,15 +269,20 @@ static bool mend_table(struct check *c, uint64_t guest, uint8_t *data)
 static int mend_l1(struct check *c, struct qimg_error *e)
 {
 	struct qcow2 *q = c->q;
+	bool all = repair_mends(c);
 
 	for (uint32_t i = 0; i < q->l1_size; i++) {
 		uint64_t off = entry_l1_table(q->l1[i]), at = q->l1_offset + (uint64_t)i * 8, entry;
-		bool copied = q->l1[i] & L1_COPIED;
+		bool copied = q->l1[i] & L1_COPIED, single;
 		uint8_t bytes[8];
 
-		if (off && (!is_aligned(off, q->cluster_size) || !check_inside(c, off, q->cluster_size)))
+		if (!is_aligned(off, q->cluster_size) || !check_inside(c, off, q->cluster_size))
 			continue;
-		if (copied == (off && will_be_single(c, off >> q->cluster_bits)))
+		if (!off || !repair_has_block(c, off >> q->cluster_bits))
+			continue;
+		single = all ? will_be_single(c, off >> q->cluster_bits) :
+			 copied || refmap_is(c->map, REFMAP_LOWERED, off >> q->cluster_bits);
+		if (copied == single)
 			continue;
 		entry = q->l1[i] ^ L1_COPIED;
 		be64_put(bytes, entry);
@@ -306,7 +320,10 @@ int repair_window(struct check *c, struct qimg_error *e)
 		return 0;
 	if (repair_mends(c) && (change_blocks(c, RAISE, e) < 0 || mend_copied(c, e) < 0))
 		return -1;
-	return change_blocks(c, LOWER, e);
+	if (change_blocks(c, LOWER, e) < 0)
+		return -1;
+	/* Not to leave behind other faults than there were. */
+	return repair_frees(c) && !repair_mends(c) ? mend_copied(c, e) : 0;
 }
 
 int repair_finish(struct check *c, struct qimg_error *e)
