@@ -72,9 +72,11 @@ struct bench_row {
 	struct bench_cache *image;	/* top first */
 	unsigned images;
 	uint64_t resident;		/* bytes of memory that the process has */
-	/* In the page cache, or BENCH_UNKNOWN; 0 where there is no such file. */
+	/* In the page cache behind the run, or BENCH_UNKNOWN; 0 where there is no such file. */
 	uint64_t image_cached;		/* bytes of the image files */
 	uint64_t cache_file_cached;	/* and of the second levels' */
+	uint64_t cached_before;		/* of the image files when the warm-up had ended, or BENCH_UNKNOWN */
+	uint64_t disk_read;		/* by this process since then, or BENCH_UNKNOWN */
 	unsigned unallocated;		/* per cent of what is read that no disk is asked for */
 	bool page_cache;		/* a warning: the page cache answered */
 };
@@ -95,6 +97,7 @@ uint64_t bench_metadata_reads(const struct bench_row *row);	/* from image files 
 uint64_t bench_metadata_writes(const struct bench_row *row);
 uint64_t bench_evictions(const struct bench_row *row);
 uint64_t bench_cache_memory(const struct bench_row *row);	/* bytes in memory, of all caches */
+bool bench_timed(const struct bench_row *row);			/* a device was asked: there are times */
 double bench_hit_ratio(const struct bench_row *row);		/* L2 lookups that memory answers; below 0: none */
 const char *bench_rw(const struct bench_case *c);		/* "randread", ... */
 

@@ -295,18 +295,33 @@ static int look_for_holes(const struct bench_case *c, const char *name, unsigned
 	return close_it(img, ret);
 }
 
+static uint64_t image_cached(struct qimg_image *img)
+{
+	uint64_t bytes, all = 0;
+
+	for (; img; img = qimg_backing(img)) {
+		if (!qimg_cached(img, QIMG_FILE_IMAGE, &bytes))
+			return BENCH_UNKNOWN;
+		all += bytes;
+	}
+	return all;
+}
+
 static void read_cached(struct qimg_image *img, struct bench_row *row)
 {
 	uint64_t bytes;
 
-	for (; img; img = qimg_backing(img)) {
-		if (!qimg_cached(img, QIMG_FILE_IMAGE, &bytes))
-			row->image_cached = BENCH_UNKNOWN;
-		if (row->image_cached != BENCH_UNKNOWN)
-			row->image_cached += bytes;
+	row->image_cached = image_cached(img);
+	for (; img; img = qimg_backing(img))
 		if (qimg_cached(img, QIMG_FILE_CACHE, &bytes))
 			row->cache_file_cached += bytes;
-	}
+}
+
+static uint64_t disk_read(void)
+{
+	uint64_t bytes;
+
+	return qimg_disk_read(&bytes) ? bytes : BENCH_UNKNOWN;
 }
 
 /* What the file has got, which is not always what was asked for. */
@@ -350,17 +365,33 @@ static void read_sizes(struct qimg_image *img, struct bench_row *row)
 	qimg_value_free(info);
 }
 
-/* Whether memory answered where a disk was meant to. */
+static bool holds_half(uint64_t cached, uint64_t touched)
+{
+	return cached != BENCH_UNKNOWN && cached >= touched / 2;
+}
+
+/*
+ * Whether memory answered where a disk was meant to. Reads did not if a disk was read for most of them. Else it
+ * was memory if that had the data before; or if they were that fast, since it has from the first read on what is
+ * read again. Where that is not told, what was there before decides: reads bring in themselves what is there
+ * afterwards. Writes stay in memory unless each is flushed.
+ */
 static bool from_page_cache(const struct bench_row *row)
 {
 	const struct qimg_workload_result *r = &row->result;
 	uint64_t touched = r->bytes < row->size ? r->bytes : row->size;
+	uint64_t asked = r->requests ? r->bytes / r->requests * (r->requests - r->writes) : 0;
+	bool fast = r->p50 < TOO_FAST_NS;
 
 	if (is_model(engine(&row->c)) || row->c.how.flags & QIMG_OPEN_DIRECT || !r->requests ||
 	    row->unallocated >= 50)
 		return false;
-	return (row->image_cached != BENCH_UNKNOWN && row->image_cached >= touched / 2) ||
-	       r->p50 < TOO_FAST_NS;
+	if (!asked)
+		return !(row->c.how.flags & QIMG_OPEN_WRITETHROUGH) &&
+		       (holds_half(row->image_cached, touched) || fast);
+	if (row->disk_read == BENCH_UNKNOWN)
+		return holds_half(row->cached_before, touched) || (row->cached_before == BENCH_UNKNOWN && fast);
+	return row->disk_read < asked / 2 && (holds_half(row->cached_before, touched) || fast);
 }
 
 /* ---- one run ---- */
@@ -369,6 +400,7 @@ struct seen {
 	struct bench_row *row;
 	struct qimg_image *img;
 	struct bench_cache *then;	/* the counters when the warm-up had ended */
+	uint64_t disk_read;		/* by then */
 	FILE *trace;
 };
 
@@ -377,6 +409,8 @@ static void warmed(void *ctx)
 	struct seen *s = ctx;
 
 	read_counters(s->img, s->then);
+	s->row->cached_before = image_cached(s->img);
+	s->disk_read = disk_read();
 }
 
 static void trace(void *ctx, uint64_t off, uint64_t len, bool write)
@@ -420,6 +454,9 @@ static int run_open(const struct bench_case *c, struct seen *s)
 		subtract(&row->image[i].l2, &s->then[i].l2);
 		subtract(&row->image[i].refcount, &s->then[i].refcount);
 	}
+	row->disk_read = disk_read();
+	if (row->disk_read != BENCH_UNKNOWN)
+		row->disk_read -= s->disk_read;
 	row->resident = qimg_resident();
 	read_cached(s->img, row);
 	row->page_cache = from_page_cache(row);

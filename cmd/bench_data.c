@@ -96,19 +96,20 @@ static void add_seen(struct fields *all, const struct bench_row *row)
 	const struct qimg_workload_result *r = &row->result;
 	uint64_t reads = bench_metadata_reads(row), writes = bench_metadata_writes(row);
 	double published = row->c.published;
+	bool timed = bench_timed(row);
 
 	add_count(all, "ops", r->requests);
 	add_count(all, "writes", r->writes);
 	add_count(all, "warmup-ops", r->warm_requests);
-	add_real(all, "seconds", (double)r->ns / 1e9, 6, true);
+	add_real(all, "seconds", (double)r->ns / 1e9, 9, true);
 	/* A model that was never asked has none. */
-	add_real(all, "iops", row->iops, 1, r->ns || !r->requests);
+	add_real(all, "iops", row->iops, 3, timed);
 	add_count(all, "runs", row->c.runs);
-	add_real(all, "iops-least", row->iops_least, 1, true);
-	add_real(all, "iops-most", row->iops_most, 1, true);
+	add_real(all, "iops-least", row->iops_least, 3, timed);
+	add_real(all, "iops-most", row->iops_most, 3, timed);
 	add_real(all, "published-iops", published, 1, published > 0);
 	add_real(all, "ratio", published > 0 ? row->iops / published : 0, 4, published > 0);
-	add_real(all, "bytes-per-second", bench_bytes_per_second(row), 0, r->ns || !r->requests);
+	add_real(all, "bytes-per-second", bench_bytes_per_second(row), 0, timed);
 	add_real(all, "cpu-seconds", (double)r->cpu_ns / 1e9, 6, true);
 	add_count(all, "metadata-reads", reads);
 	add_count(all, "metadata-writes", writes);

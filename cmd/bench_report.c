@@ -91,7 +91,7 @@ static void print_one(const struct bench_row *row)
 	double rate = bench_bytes_per_second(row), ratio = bench_hit_ratio(row);
 
 	printf("Run completed in %.3f seconds.\n", (double)r->ns / 1e9);
-	if (r->requests && !r->ns)
+	if (!bench_timed(row))
 		printf("No device was asked, so that took none of its time\n");
 	printf("%.0f requests a second, ", row->iops);
 	if (rate < 1e6)
@@ -152,6 +152,10 @@ static void fill_figure(const struct bench_row *row, enum figure figure, char *c
 	double ratio = bench_hit_ratio(row), rate = bench_bytes_per_second(row) / 1e6;
 	const struct qimg_workload_result *r = &row->result;
 
+	if (!bench_timed(row) && (figure <= RATE || figure >= MEAN)) {
+		snprintf(cell, BENCH_CELL, "-");
+		return;
+	}
 	switch (figure) {
 	case IOPS: snprintf(cell, BENCH_CELL, "%.0f", row->iops); break;
 	case SPREAD: snprintf(cell, BENCH_CELL, "%.0f-%.0f", row->iops_least, row->iops_most); break;

@@ -38,6 +38,11 @@ uint64_t bench_cache_memory(const struct bench_row *row)
 	return n;
 }
 
+bool bench_timed(const struct bench_row *row)
+{
+	return row->result.ns || !row->result.requests;
+}
+
 double bench_hit_ratio(const struct bench_row *row)
 {
 	uint64_t hits = 0, lookups = 0;

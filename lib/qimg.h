@@ -519,9 +519,9 @@ enum qimg_order {
 /*
  * Requests on one image, `depth` of them in flight all the time: what `bench` measures.
  *
- * With a warm-up the first requests do not count: it is over with the end of the request that makes it so
- * many, and that so much time has passed. Nothing is drained then: what is in flight goes on, and counts
- * when it ends. `count` and `run_ns` begin there.
+ * With a warm-up the first requests do not count: those that are so many, and those that are sent while so
+ * much time has not passed. It is over when all of them have ended; `count` and `run_ns` begin there, with
+ * requests that are sent from then on.
  *
  * What is requested depends on this struct and the size of the disk alone, not on how long things take.
  *
@@ -534,7 +534,7 @@ struct qimg_workload {
 	unsigned write_percent;			/* 0: reads, 100: writes, else a mixture */
 	uint64_t count;				/* requests; 0: none, unless run_ns is given */
 	uint64_t run_ns;			/* starts none after this time; 0: no limit */
-	uint64_t warm_count, warm_ns;		/* the warm-up's; both 0: none */
+	uint64_t warm_count, warm_ns;		/* the warm-up's, which are sent before; both 0: none */
 	unsigned depth;				/* >= 1 */
 	uint64_t size;				/* of a request, in bytes, >= 1, not above the image's; not
 						   for RECORDED */
@@ -548,8 +548,8 @@ struct qimg_workload {
 	bool no_drain;				/* flushes do not wait until nothing is in flight */
 	const struct qimg_progress *progress;	/* or NULL; report counts requests (or ns) */
 	/*
-	 * Each may be NULL. Called once, at the end of the warm-up (without one: before the first request),
-	 * from within qimg_poll: counters may be read, and nothing else be done with the image.
+	 * Each may be NULL. Called once, when all requests of the warm-up have ended and before any other is
+	 * sent: what is known of the image may be looked at, and nothing else be done with it.
 	 */
 	void (*warmed)(void *ctx);
 	/* For each request, of the warm-up, too, when it is submitted and in this order. */
@@ -557,10 +557,13 @@ struct qimg_workload {
 	void *ctx;
 };
 
-/* Latencies are from the call of qimg_submit until done, in ns. */
+/*
+ * Of the requests that were sent after the last one of the warm-up had ended: count of them, or those of run_ns.
+ * Latencies are from the call of qimg_submit until done, in ns.
+ */
 struct qimg_workload_result {
 	uint64_t requests, bytes;		/* that have completed */
-	uint64_t ns;				/* from the first one's start to the last one's end */
+	uint64_t ns;				/* from the end of the warm-up to the last one's end */
 	uint64_t cpu_ns;			/* of the process, user and system, meanwhile */
 	uint64_t mean, p50, p95, p99, p999, max;	/* percentiles exact to 2 % */
 	uint64_t writes;			/* of the requests */
@@ -599,6 +602,8 @@ enum qimg_file { QIMG_FILE_IMAGE, QIMG_FILE_CACHE };
  * level (l2-cache-file). false, and 0: there is no such file, or the system does not tell.
  */
 bool qimg_cached(struct qimg_image *img, enum qimg_file which, uint64_t *bytes);
+/* Bytes that this process has had read from disks so far, for files of any kind; false: not known. */
+bool qimg_disk_read(uint64_t *bytes);
 /* What of the image's own files is on stable storage need not be in the page cache any longer. */
 void qimg_drop_cached(struct qimg_image *img);
 /*

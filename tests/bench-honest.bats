@@ -63,6 +63,31 @@ lacking() {
 	equal "$(json out 'd["runs"][0]["image-cached-bytes"] < 4 << 20')" true
 }
 
+@test 'a page cache that has what it has read is not one that has answered' {
+	local cached
+	need_loop
+	mount_fs ext4 400M ext4
+	qimg create -q -f qcow2 ext4/a.qcow2 64M
+	qimg bench -q --rw=read -w --fill -c 1 ext4/a.qcow2 2>/dev/null
+	# cached OPTION...: what is said of reads of a quarter of it, at most
+	cached() {
+		qimg bench --rw=randread -d 4 --output=json "$@" ext4/a.qcow2 >out 2>said
+		json out 'd["runs"][0]["page-cache"]'
+	}
+	dd of=ext4/a.qcow2 oflag=nocache conv=notrunc,fdatasync count=0 2>/dev/null
+	equal "$(cached -c 4000)" false
+	lacks "$(cat said)" 'page cache'
+	equal "$(json out 'd["runs"][0]["image-cached-bytes"] > 8 << 20')" true
+	equal "$(cached -c 4000)" true
+	contains "$(cat said)" 'page cache has answered'
+	# The warm-up makes it hold what the run asks for.
+	dd of=ext4/a.qcow2 oflag=nocache conv=notrunc,fdatasync count=0 2>/dev/null
+	equal "$(cached --rw=read -c 1000 --warmup=16384)" true
+	# A write that is flushed has reached the disk.
+	equal "$(cached --rw=randwrite -w -c 50)" true
+	equal "$(cached --rw=randwrite -w -c 50 -t writethrough)" false
+}
+
 @test 'what the cache file has in the page cache is told' {
 	case $VARIANT in *two-slices* | *second-level*) skip 'the caches are not as large as they are asked to be' ;; esac
 	local direct
@@ -83,9 +108,22 @@ lacking() {
 		qimg bench --scratch=. --size=16M -c 1000 $how --output=json >out 2>/dev/null
 		equal "$(json out 'abs(d["runs"][0]["iops"] * d["runs"][0]["seconds"] - 1000) < 2')" true "$how"
 	done
+	# Also in a very short time.
+	qimg bench --scratch=. --size=16M -c 1 --fill -i sync --output=json >out 2>/dev/null
+	equal "$(json out 'abs(d["runs"][0]["iops"] * d["runs"][0]["seconds"] - 1) < 1e-4')" true "$(cat out)"
+	qimg bench --scratch=. --size=16M -c 1 -i model=ssd-2015 --output=csv >out
+	python3 - <<-'END'
+	import csv
+	row = list(csv.DictReader(open('out')))[0]
+	assert abs(float(row['iops']) * float(row['seconds']) - 1) < 1e-4 and len(row['seconds']) == 11, row
+	END
 	# No device was asked: there is no rate.
 	qimg bench --scratch=. --size=16M -c 1000 --preallocation=off -i model=ssd-2015 --output=json >out 2>/dev/null
-	equal "$(json out 'd["runs"][0]["iops"]')" null
+	equal "$(json out '[d["runs"][0][k] for k in ("iops", "iops-least", "iops-most", "bytes-per-second")]')" \
+		'[null, null, null, null]'
+	qimg bench --scratch=. --size=16M -c 100 --preallocation=off,metadata -i model=ssd-2015 --runs=2 >out 2>/dev/null
+	equal "$(awk '$1 == "off" { print $2, $3, $4 }' out)" $'- - -\n- - -' "$(cat out)"
+	equal "$(awk '$1 == "metadata" && $2 > 0' out | wc -l)" 2
 }
 
 @test 'a model gives the same figures each time' {

@@ -31,6 +31,9 @@ holds() {
 	holds 'r["warmup-ops"] == 0 and r["metadata-reads"] == 1'
 	qimg bench --rw=randread -c 100 --warmup=1s -i model=hdd-2016 --output=json a.qcow2 >out
 	holds '90 <= r["warmup-ops"] <= 1000000 and r["ops"] == 100 and r["virtual-time"]'
+	# Fewer than are in flight: none of those that were sent before.
+	qimg bench --rw=randread -d 64 -c 10 --warmup=1s -i model=ssd-2015 --output=json a.qcow2 >out
+	holds 'r["ops"] == 10 and r["seconds"] == 0.0001572 and r["latency-ns"]["max"] <= 157200'
 	local bad
 	for bad in x -1 1m 1ss s '' 1.5; do
 		kept a.qcow2 qimg bench --rw=randread --warmup="$bad" a.qcow2

@@ -106,6 +106,17 @@ column() {
 	equal "$(json "$BATS_TEST_TMPDIR/json" 'all(abs(r["metadata-reads-per-op"] + r["l2-hit-ratio"] - 1) < 0.002 for r in d["runs"])')" true
 }
 
+@test 'the size of the cache makes a difference in the example of the manual' {
+	local example
+	case $VARIANT in *two-slices* | *second-level*) skip 'the caches are not as large as they are asked to be' ;; esac
+	example=$(sed -n 's/^\.Dl \$ qimg bench \(.*--size=20G.*\)/\1/p' "$SRCDIR/man/qimg-bench.1")
+	contains "$example" '--l2-cache-size='
+	# shellcheck disable=SC2086
+	qimg bench $example -c 5000 --scratch=. --output=json >"$BATS_TEST_TMPDIR/json"
+	equal "$(json "$BATS_TEST_TMPDIR/json" '[b["iops"] > 1.05 * a["iops"] for a, b in zip(d["runs"], d["runs"][1:])]')" \
+		'[true, true, true, true]'
+}
+
 @test 'a table for people has what differs, and the figures' {
 	qimg bench --rw=randread --size=20G -c 100 -i model=ssd-2015 --l2-cache-size=1M,2M -d 1,2 --scratch=. >out 2>&1
 	equal "$(wc -l <out)" 12

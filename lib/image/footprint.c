@@ -78,6 +78,11 @@ bool qimg_cached(struct qimg_image *img, enum qimg_file which, uint64_t *bytes)
 	return true;
 }
 
+bool qimg_disk_read(uint64_t *bytes)
+{
+	return cached_disk_read(bytes);
+}
+
 void qimg_drop_cached(struct qimg_image *img)
 {
 	file_drop_cache(img->file);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -95,4 +96,26 @@ bool cached_bytes(const struct file *f, uint64_t *bytes)
 		return cached_bytes_by_page(f, bytes);
 	*bytes = s.cached * pages_unit();
 	return true;
+}
+
+bool cached_disk_read(uint64_t *bytes)
+{
+	static const char key[] = "\nread_bytes: ";
+	int fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+	const char *at;
+	char text[512];
+	ssize_t n = -1;
+
+	*bytes = 0;
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	at = strstr(text, key);
+	if (at)
+		*bytes = strtoull(at + sizeof(key) - 1, NULL, 10);
+	return at;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How much of a file the page cache holds. */
+/* How much of a file the page cache holds, and what it did not hold. */
 #ifndef IO_CACHED_H
 #define IO_CACHED_H
 
@@ -15,5 +15,7 @@ struct file;
 bool cached_bytes(const struct file *f, uint64_t *bytes);
 /* The same as older kernels have it done: cached_bytes falls back on it. */
 bool cached_bytes_by_page(const struct file *f, uint64_t *bytes);
+/* Bytes that the system has read from disks for this process, read-ahead included. false: it does not tell. */
+bool cached_disk_read(uint64_t *bytes);
 
 #endif

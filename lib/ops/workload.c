@@ -7,8 +7,8 @@
  * A flush stands between the requests before and behind it; without no_drain nothing else is in flight while
  * it runs.
  *
- * What the warm-up has in flight at its end counts as measured: so as many requests end in the time that
- * is measured as the result says, and the loop is as full at its start as later on.
+ * The warm-up is over when all that it has sent has ended, its flushes included. So what is measured is of
+ * requests that were sent in the time that is measured, and of all of these, however few they are.
  */
 #include "qimg.h"
 
@@ -48,9 +48,10 @@ struct run {
 	uint8_t *memory;		/* of all requests; at its start what is written */
 	uint64_t room;			/* for each in there */
 	uint64_t started, ended;	/* requests */
-	uint64_t warmed;			/* of these ended in the warm-up */
+	uint64_t warmed;			/* of these the warm-up's */
 	bool warm;			/* that is over */
 	uint64_t launch, begin, now;	/* ns; begin: of what is measured */
+	uint64_t warm_ns;		/* that the warm-up took */
 	uint64_t cpu;			/* ns, at begin */
 	uint64_t moved;			/* what had ended when the clock moved last */
 	uint64_t bytes, writes;
@@ -83,20 +84,17 @@ static bool stopped(const struct run *r)
 	return r->failed || (p && p->cancel && *p->cancel);
 }
 
+/* Whether one more is sent, of the warm-up or behind it. */
 static bool more(const struct run *r)
 {
 	const struct qimg_workload *w = r->w;
 
 	if (stopped(r))
 		return false;
-	if (!r->warm && w->warm_ns)
-		return true;
-	if (w->count && r->started >= (r->warm ? r->warmed : w->warm_count) + w->count)
+	if (!r->warm)
+		return r->started < w->warm_count || r->now - r->launch < w->warm_ns;
+	if (w->count && r->started >= r->warmed + w->count)
 		return false;
-	if (!r->warm && w->run_ns)
-		return true;
-	if (!r->warm && r->started < w->warm_count)
-		return true;
 	return w->run_ns ? r->now - r->begin < w->run_ns : w->count;
 }
 
@@ -130,15 +128,17 @@ static void report(struct run *r)
 		p->report(p->ctx, counted, r->w->count);
 }
 
-/* The warm-up is over, or there is none. */
+/* The warm-up is over, or there is none: nothing is in flight. What the caller does now is not measured. */
 static void warmed(struct run *r)
 {
 	r->warm = true;
 	r->warmed = r->ended;
-	r->begin = r->now;
-	r->cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	r->warm_ns = r->now - r->launch;
 	if (r->w->warmed)
 		r->w->warmed(r->w->ctx);
+	read_clock(r);
+	r->begin = r->now;
+	r->cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* Requests that touch no disk take no time on a model: its clock would never come to an end. */
@@ -156,11 +156,9 @@ static void check_clock(struct run *r)
 
 static void request_ended(struct qimg_io *io)
 {
-	const struct qimg_workload *w;
 	struct slot *s = (struct slot *)io;
 	struct run *r = s->run;
 
-	w = r->w;
 	r->idle[r->idles++] = s;
 	read_clock(r);
 	if (io->code) {
@@ -169,11 +167,8 @@ static void request_ended(struct qimg_io *io)
 	}
 	r->ended++;
 	check_clock(r);
-	if (!r->warm) {
-		if (r->ended >= w->warm_count && r->now - r->launch >= w->warm_ns)
-			warmed(r);
+	if (!r->warm)
 		return;
-	}
 	r->bytes += io->len;
 	r->writes += io->op == QIMG_IO_WRITE;
 	histogram_add(&r->latency, r->now - s->start);
@@ -216,6 +211,8 @@ static void fill(struct run *r)
 			qimg_submit(r->w->image, &r->flush.io);
 		} else if (r->idles && more(r)) {
 			start(r);
+		} else if (!r->warm && r->idles == r->w->depth && !r->flushing) {
+			warmed(r);
 		} else {
 			return;
 		}
@@ -267,7 +264,7 @@ static void loop(struct run *r)
 {
 	do
 		fill(r);
-	while (qimg_poll(r->w->image, true) || (!stopped(r) && (r->flush_due || more(r))));
+	while (qimg_poll(r->w->image, true) || (!stopped(r) && (r->flush_due || !r->warm || more(r))));
 }
 
 static void sum_up(const struct run *r, struct qimg_workload_result *out)
@@ -276,7 +273,7 @@ static void sum_up(const struct run *r, struct qimg_workload_result *out)
 
 	out->virtual_time = r->model;
 	out->warm_requests = r->warm ? r->warmed : r->ended;
-	out->warm_ns = (r->warm ? r->begin : r->now) - r->launch;
+	out->warm_ns = r->warm ? r->warm_ns : r->now - r->launch;
 	if (!r->warm)
 		return;
 	out->requests = r->ended - r->warmed;
@@ -303,8 +300,6 @@ static int run(struct run *r, struct qimg_workload_result *out, struct qimg_erro
 		return -1;
 	read_clock(r);
 	r->launch = r->now;
-	if (!w->warm_count && !w->warm_ns)
-		warmed(r);
 	loop(r);
 	sum_up(r, out);
 	if (!r->failed && stopped(r))

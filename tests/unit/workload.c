@@ -99,9 +99,8 @@ static void test_warm_up(const char *engine, unsigned depth)
 	is_u64(seen.traced, 1300, "all are traced");
 	is_u64(seen.bad, 0, "and are as they should be");
 	is_u64(seen.warmed, 1, "its end is told once");
-	ok(seen.traced_then >= 300 && seen.traced_then <= 300 + depth,
-	   "after %u were started, and with no more than %u in flight", seen.traced_then, depth);
-	ok(seen.then.lookups >= 300 && seen.then.lookups <= 2 * (300 + (uint64_t)depth),
+	is_u64(seen.traced_then, 300, "when these have ended, and before any other was sent");
+	ok(seen.then.lookups >= 300 && seen.then.lookups <= 2 * UINT64_C(300),
 	   "the counters are those of then (%" PRIu64 ")", seen.then.lookups);
 	ok(r.p50 <= r.p95 && r.p95 <= r.p99 && r.p99 <= r.max && r.mean <= r.max, "latencies are in order");
 	w.warm_count = 0;
@@ -150,6 +149,31 @@ static void test_model(void)
 	ok(run("aio=sync", (struct qimg_workload){ .order = QIMG_IN_STEPS, .count = 10, .depth = 1, .size = 4096,
 						   .step = 4096 }, &seen, &r) && !r.virtual_time && r.ns,
 	   "that of others is real");
+}
+
+/* None of those that the warm-up has in flight when its time is over. */
+static void test_fewer_than_in_flight(const char *engine)
+{
+	struct qimg_workload w = { .order = QIMG_AT_RANDOM, .count = 10, .warm_ns = 20000000, .depth = 64,
+				   .size = 4096, .seed = 2 };
+	struct qimg_workload_result r;
+
+	ok(run(engine, w, &seen, &r), "%s: 10 requests after a warm-up of 64 in flight", engine);
+	is_u64(r.requests, 10, "are measured");
+	is_u64(seen.traced - seen.traced_then, 10, "and were sent after it");
+	is_u64(r.warm_requests, seen.traced_then, "all before belong to it");
+	ok(r.warm_ns >= 20000000 && r.max <= r.ns, "nothing took longer than all of it (%" PRIu64 " of %" PRIu64 ")",
+	   r.max, r.ns);
+	if (r.virtual_time)
+		is_u64(r.ns, UINT64_C(10) * 15720, "which is the time of 10 on this device");
+	w.count = 0;
+	w.run_ns = 5000000;
+	ok(run(engine, w, &seen, &r) && r.requests == seen.traced - seen.traced_then && r.ns >= 5000000,
+	   "for a time: all that are sent after it");
+	w.write_percent = 100;
+	w.pattern = 7;
+	w.flush_interval = 64;
+	ok(run(engine, w, &seen, &r) && r.writes == seen.traced - seen.traced_then, "with flushes, too");
 }
 
 /* Holes take no time on a model: a run for a time would last for ever. */
@@ -239,6 +263,8 @@ int main(void)
 	test_warm_up("aio=sync", 1);
 	test_warm_up("aio=threads", 64);
 	test_warm_up("aio=model=ssd-2018", 8);
+	test_fewer_than_in_flight("aio=threads");
+	test_fewer_than_in_flight("aio=model=ssd-2015");
 	test_model();
 	test_standstill();
 	test_writes();
