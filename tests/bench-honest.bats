@@ -64,7 +64,6 @@ lacking() {
 }
 
 @test 'a page cache that has what it has read is not one that has answered' {
-	local cached
 	need_loop
 	mount_fs ext4 400M ext4
 	qimg create -q -f qcow2 ext4/a.qcow2 64M
