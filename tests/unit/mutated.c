@@ -119,7 +119,9 @@ static const char *check(const struct setting *s, const uint8_t *file, uint64_t 
 	leaking += !r.corruptions && r.leaks;
 	corrupt += r.corruptions > 0;
 	qimg_close(img, &e);
-	if (!wrong && !s->external && qcheck_open(&q, bytes, none)) {
+	if (wrong || s->external)
+		return wrong;
+	if (qcheck_open(&q, bytes, none)) {
 		qcheck_refs(&q);
 		/* What an entry that is not valid refers to is a matter of opinion. */
 		if (!entry_faults(&r) && !q.count[QCHECK_LOW] != !r.found[QIMG_FAULT_REFCOUNT])
@@ -129,8 +131,8 @@ static const char *check(const struct setting *s, const uint8_t *file, uint64_t 
 		if (wrong)
 			diag("%s (here %u low, there %u)", q.text, (unsigned)r.found[QIMG_FAULT_REFCOUNT],
 			     q.count[QCHECK_LOW]);
-		qcheck_close(&q);
 	}
+	qcheck_close(&q);
 	return wrong;
 }
 
