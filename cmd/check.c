@@ -240,7 +240,7 @@ static int run(const struct args *a)
 	if (open_how(a, 'T', &how) || (args_text(a, 'p') && jsonprogress_open(args_text(a, 'p'), &p)))
 		return FAILED;
 	p.cancel = ui_cancel_flag();
-	how.flags |= QIMG_OPEN_CHECK | QIMG_OPEN_NO_BACKING | (fixes(a) ? QIMG_OPEN_WRITE : 0);
+	how.flags |= QIMG_OPEN_CHECK | (fixes(a) ? QIMG_OPEN_WRITE : 0);
 	if (open_image(a->operands[0], &how, &img)) {
 		jsonprogress_end("The image could not be opened");
 		return FAILED;

@@ -101,9 +101,9 @@ void findings_take(void *ctx, const struct qimg_finding *f)
 {
 	struct findings *l = ctx;
 
-	if (l->form == FINDINGS_LINES)
+	if (l->form != FINDINGS_GROUPS)
 		print_lines(l, f);
-	else if (l->form == FINDINGS_GROUPS || l->shown++ < l->most)
+	if (l->form == FINDINGS_GROUPS || (l->form == FINDINGS_KEPT && l->count < l->most))
 		keep(l, f);
 }
 
@@ -157,13 +157,13 @@ void findings_print(struct findings *l, const struct qimg_check_result *r)
 {
 	uint64_t all = total(r);
 
-	if (l->form == FINDINGS_LINES) {
+	if (l->form != FINDINGS_GROUPS) {
 		if (all > l->shown || l->shown > l->most)
 			fprintf(stderr, "%" PRIu64 " more findings are not shown, see --max-findings\n",
 				all - (l->shown < l->most ? l->shown : l->most));
 		return;
 	}
-	for (unsigned i = 0; l->form == FINDINGS_GROUPS && i < QIMG_FAULTS; i++)
+	for (unsigned i = 0; i < QIMG_FAULTS; i++)
 		if (r->found[i])
 			print_group(l, i, r->found[i]);
 }

@@ -11,7 +11,7 @@
 enum findings_form {
 	FINDINGS_LINES,			/* a line each on stderr, as they come */
 	FINDINGS_GROUPS,		/* the first of each kind, and what it means */
-	FINDINGS_KEPT,			/* for JSON */
+	FINDINGS_KEPT,			/* lines, and kept for JSON */
 };
 
 struct finding;
@@ -27,7 +27,7 @@ struct findings {
 
 /* To be used as the `finding` call of struct qimg_check; ctx is the struct findings. */
 void findings_take(void *ctx, const struct qimg_finding *f);
-/* Behind the last one. LINES: says how many were not shown; GROUPS: prints them all. */
+/* Behind the last one. GROUPS: prints them; else: says how many were not shown. */
 void findings_print(struct findings *l, const struct qimg_check_result *r);
 /* The members "found" and "findings" of the JSON object, without a comma behind them. */
 void findings_json(const struct findings *l, const struct qimg_check_result *r);

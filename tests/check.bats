@@ -88,9 +88,10 @@ Image end offset: 1376256"
 	equal "$(sha256sum <image; stat -c '%Y %Z' image)" "$before"
 }
 
-@test "a missing backing file is no obstacle" {
+@test "the backing file has to be there, as for the reference" {
 	qimg create -q -u -f qcow2 -b absent -F qcow2 top 64M
-	status_of 0 qimg check top
+	status_of 1 qimg check top
+	contains "$(cat err)" absent
 }
 
 @test "many findings are a handful of lines, or as many as asked for" {

@@ -330,15 +330,17 @@ int repair_finish(struct check *c, struct qimg_error *e)
 {
 	struct qcow2 *q = c->q;
 	const struct qimg_check_result *r = c->r;
-	uint64_t clear = 0, corruptions = 0;
+	uint64_t clear = 0, corruptions = 0, foreign = q->h.autoclear & ~(uint64_t)AUTOCLEAR_KNOWN;
 
 	for (unsigned i = 0; i < QIMG_FAULTS; i++)
 		corruptions += i == QIMG_FAULT_LEAK || i == QIMG_FAULT_ORPHAN ? 0 : r->found[i];
 	/* Without a fault that is left, refcounts are right; with one, who knows. */
 	if (corruptions == r->corruptions_fixed)
 		clear = repair_mends(c) ? INCOMPAT_DIRTY | INCOMPAT_CORRUPT : INCOMPAT_DIRTY;
-	if (!(q->h.incompatible & clear))
+	if (!(q->h.incompatible & clear) && !foreign)
 		return 0;
+	/* Nobody knows whether what these stand for is still true. */
+	q->h.autoclear &= ~foreign;
 	q->h.incompatible &= ~clear;
 	if (header_store_features(q->file, &q->h, e) < 0)
 		return -1;
