@@ -349,6 +349,13 @@ enum {					/* flags of struct qimg_check */
 	/* The image is open for writing: mends refcounts that are too high, or also all else that can be. */
 	QIMG_CHECK_FIX_LEAKS = 1 << 1,
 	QIMG_CHECK_FIX_ALL = 1 << 2,
+	/* With one of these: leaked clusters that look like lost L2 tables, and what they refer to, are freed, too. */
+	QIMG_CHECK_DROP_ORPHANS = 1 << 3,
+	/*
+	 * With one of these: nothing is written. The repair is done all the same, in a temporary file that lies
+	 * over the image until that is closed: a second check then finds what a repair would leave.
+	 */
+	QIMG_CHECK_DRY_RUN = 1 << 4,
 };
 
 struct qimg_check {
@@ -359,6 +366,7 @@ struct qimg_check {
 	void *ctx;
 	uint64_t max_findings;
 	const struct qimg_progress *progress;	/* or NULL; in bytes of metadata (DEEP: and data) */
+	const char *backup;		/* a file to be made, for qimg_check_undo; NULL: none */
 };
 
 struct qimg_check_result {
@@ -370,6 +378,7 @@ struct qimg_check_result {
 	uint64_t allocated, fragmented, compressed;	/* of these: by the active tables */
 	uint64_t image_end;		/* behind the last cluster in use, in bytes */
 	unsigned passes;		/* over the tables: more than 1 where memory was too small for one */
+	const char *leaks_held;		/* fixing: why leaked clusters are not freed, or NULL */
 };
 
 /*

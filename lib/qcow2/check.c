@@ -19,15 +19,18 @@
 #include "base/mem.h"
 #include "image/driver.h"
 #include "io/file.h"
+#include "qcow2/mend.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/repair.h"
 #include "qcow2/snaptable.h"
+#include "qcow2/table.h"
 
 #define DEFAULT_MEMORY (512 * MIB)
 #define LEAST_MEMORY MIB
 #define ROOM_FOR_TABLES (16 * MIB)	/* that the list of L2 tables may take, however little there is */
 #define LEAST_WINDOW 65536		/* clusters */
 #define MOST_WINDOWS 4096
+#define MOST_ROUNDS 8			/* of a repair */
 #define MOST_LOW 100000			/* remembered one by one */
 #define BLOCK_RESERVED UINT64_C(511)	/* bits of an entry of the refcount table */
 
@@ -41,7 +44,8 @@ void check_tell(struct check *c, const struct qimg_finding *f, const char *fmt, 
 	va_list ap;
 
 	c->r->found[f->fault] += n;
-	if (f->fixed)
+	out.fixed |= repair_mends_fault(c, f->fault);
+	if (out.fixed)
 		*(f->fault == QIMG_FAULT_LEAK ? &c->r->leaks_fixed : &c->r->corruptions_fixed) += n;
 	if (!c->how->finding || c->told[f->fault] >= c->how->max_findings)
 		return;
@@ -379,35 +383,74 @@ static int check_windows(struct check *c, uint64_t memory, struct qimg_error *e)
 	return 0;
 }
 
+/* One look at all of the image; what of a repair can be done after it. */
+static int look(struct check *c, struct qimg_error *e)
+{
+	const struct qimg_check *how = c->how;
+	uint64_t memory = max_u64(how->memory ? how->memory : DEFAULT_MEMORY, LEAST_MEMORY), taken;
+	int ret = -1;
+
+	memset(c->r, 0, sizeof(*c->r));
+	c->clusters = div_up(file_size(c->q->file), c->q->cluster_size);
+	c->low_room = min_u64(how->finding ? how->max_findings : 0, MOST_LOW);
+	c->low = mem_array(max_u64(c->low_room, 1), sizeof(*c->low), e);
+	c->buf = mem_buffer(max_u64(CHECK_PIECE, c->q->cluster_size), e);
+	if (!c->low || !c->buf || load_rt(c, e) < 0 || check_snapshots(c, e) < 0 ||
+	    check_gather(c, max_u64(memory / 2, ROOM_FOR_TABLES), e) < 0)
+		goto out;
+	c->total = ((uint64_t)c->tables + c->rt_size) << c->q->cluster_bits;
+	taken = c->table_room * sizeof(*c->table) + c->rt_size * sizeof(*c->rt) + CHECK_PIECE;
+	ret = check_windows(c, memory > 2 * taken ? memory - taken : memory / 2, e);
+	if (ret == 0 && check_fixes(c) && !c->again)
+		ret = repair_finish(c, e);
+	c->r->leaks_held = check_fixes(c) ? repair_holds(c) : NULL;
+	sum_up(c);
+out:
+	snaptable_free(c->q);
+	free(c->rt);
+	free(c->low);
+	free(c->buf);
+	free(c->table);
+	free(c->view);
+	return ret;
+}
+
+/* What a repair has changed is in the file, and not yet in memory. */
+static int reload(struct qcow2 *q, struct qimg_error *e)
+{
+	struct header h;
+
+	if (header_read(q->file, &h, e) < 0)
+		return -1;
+	snaptable_free(q);
+	header_free(&q->h);
+	q->h = h;
+	return table_reload(q, e);
+}
+
 int qcow2_check(struct qimg_image *img, const struct qimg_check *how, struct qimg_check_result *r,
 		struct qimg_error *e)
 {
 	struct qcow2 *q = qcow2_of(img);
 	struct check c = { .q = q, .how = how, .r = r, .first = true };
-	uint64_t memory = max_u64(how->memory ? how->memory : DEFAULT_MEMORY, LEAST_MEMORY), taken;
-	int ret = -1;
+	/* What was told once is not told again. */
+	struct qimg_check silent = *how;
+	struct qimg_check_result rest;
+	struct mend *mend = NULL;
+	struct qimg_error ignored;
+	int ret = check_fixes(&c) ? mend_open(&mend, q, how, e) : 0;
 
-	memset(r, 0, sizeof(*r));
-	c.clusters = div_up(file_size(q->file), q->cluster_size);
-	c.low_room = min_u64(how->finding ? how->max_findings : 0, MOST_LOW);
-	c.low = mem_array(max_u64(c.low_room, 1), sizeof(*c.low), e);
-	c.buf = mem_buffer(max_u64(CHECK_PIECE, q->cluster_size), e);
-	if (!c.low || !c.buf || load_rt(&c, e) < 0 || check_snapshots(&c, e) < 0 ||
-	    check_gather(&c, max_u64(memory / 2, ROOM_FOR_TABLES), e) < 0)
-		goto out;
-	c.total = ((uint64_t)c.tables + c.rt_size) << q->cluster_bits;
-	taken = c.table_room * sizeof(*c.table) + c.rt_size * sizeof(*c.rt) + CHECK_PIECE;
-	ret = check_windows(&c, memory > 2 * taken ? memory - taken : memory / 2, e);
-	if (ret == 0 && check_fixes(&c))
-		ret = repair_finish(&c, e);
-	sum_up(&c);
-out:
-	snaptable_free(q);
-	free(c.rt);
-	free(c.low);
-	free(c.buf);
-	free(c.table);
-	free(c.view);
+	c.mend = mend;
+	if (ret == 0)
+		ret = look(&c, e);
+	silent.finding = NULL;
+	silent.flags &= ~(unsigned)QIMG_CHECK_DEEP;
+	for (unsigned round = 1; ret == 0 && c.again && round < MOST_ROUNDS; round++) {
+		c = (struct check){ .q = q, .how = &silent, .r = &rest, .first = true, .mend = mend };
+		ret = reload(q, e) < 0 ? -1 : look(&c, e);
+	}
+	if (mend_close(mend, ret == 0 && !c.again, ret ? &ignored : e) < 0)
+		ret = -1;
 	return ret;
 }
 

@@ -19,6 +19,7 @@
 #include "qcow2/refmap.h"
 #include "qimg.h"
 
+struct mend;
 struct qcow2;
 
 struct check_view {			/* the active tables, or those of a snapshot */
@@ -71,6 +72,10 @@ struct check {
 	bool wanted;			/* there is something to explain */
 	bool odd_copied;		/* COPIED is set, or missing, where it is wrong whatever the refcount */
 	bool overlaps;			/* some of that is metadata that shares its place */
+	struct mend *mend;		/* of a repair */
+	uint64_t spare, spare_left;	/* clusters that were found for what has to be moved */
+	uint64_t space;			/* where the next free clusters are looked for; 0: not yet */
+	bool again;			/* something was mended that others depend on */
 	uint8_t ones[REFMAP_SOME * 8], zeros[REFMAP_SOME * 8];	/* so many refcounts of 1, and of 0 */
 	uint64_t highest;		/* one behind the last cluster in use */
 	uint64_t told[QIMG_FAULTS];

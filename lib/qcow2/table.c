@@ -42,6 +42,15 @@ static int open_second(struct qcow2 *q, struct qimg_error *e)
 	return second_open(&q->second, q->img, &o, (uint32_t)q->l2_entry_size, UINT64_MAX, e);
 }
 
+int table_reload(struct qcow2 *q, struct qimg_error *e)
+{
+	if (q->l1_size && file_read(q->file, q->l1_offset, q->l1, (size_t)q->l1_size * sizeof(uint64_t), e) < 0)
+		return -1;
+	for (uint32_t i = 0; i < q->l1_size; i++)
+		q->l1[i] = be64_get(&q->l1[i]);
+	return 0;
+}
+
 int table_open(struct qcow2 *q, uint64_t l1_offset, uint32_t l1_size, struct qimg_error *e)
 {
 	uint64_t slots = max_u64(q->l2_cache_size / q->l2_entry_size, 2);
@@ -56,13 +65,11 @@ int table_open(struct qcow2 *q, uint64_t l1_offset, uint32_t l1_size, struct qim
 	q->l1_dirty = mem_array(div_up(bytes, SECTOR) + 1, 1, e);
 	if (!q->l1 || !q->l1_dirty)
 		goto fail;
-	if (bytes && file_read(q->file, l1_offset, q->l1, bytes, e) < 0)
-		goto fail;
-	for (uint32_t i = 0; i < l1_size; i++)
-		q->l1[i] = be64_get(&q->l1[i]);
 	q->l1_size = l1_size;
 	q->l1_offset = l1_offset;
 	q->l1_any_dirty = false;
+	if (table_reload(q, e) < 0)
+		goto fail;
 	if (cache_open(&q->l2_cache, q->file, (uint32_t)q->l2_entry_size,
 		       (uint32_t)min_u64(slots, UINT32_MAX / 2), flush_clean_l2, q, e) < 0 ||
 	    open_second(q, e) < 0)

@@ -50,6 +50,8 @@ void table_set(struct qcow2 *q, struct cursor *c, uint32_t i, const struct entry
 /* The table for guest is there and may be changed without being copied. */
 bool table_is_own(const struct qcow2 *q, uint64_t guest);
 
+/* Reads the L1 table again, of the size it had: something else than this has changed it in the file. */
+int table_reload(struct qcow2 *q, struct qimg_error *e);
 /* Makes room for more entries: moves the L1 table. Everything was flushed before. */
 int table_grow(struct qcow2 *q, uint32_t entries, struct qimg_error *e);
 
