@@ -16,6 +16,7 @@ const struct command *const commands[] = {
 	&convert_command,
 	&create_command,
 	&info_command,
+	&map_command,
 	NULL,
 };
 

@@ -98,6 +98,7 @@ enum {					/* flags of qimg_open */
 	QIMG_OPEN_UNMAP = 1 << 7,	/* pass discards on to the host ("discard=unmap") */
 	QIMG_OPEN_CHECK = 1 << 8,	/* also open images marked corrupt or dirty for writing */
 	QIMG_OPEN_EXTERNAL = 1 << 9,	/* follow json: and protocol references stored in images */
+	QIMG_OPEN_ONCE = 1 << 10,	/* the disk is gone through once, in order: caches stay small */
 };
 
 /*
@@ -198,7 +199,9 @@ struct qimg_extent {
 	enum qimg_kind kind;		/* HOLE: no image of the chain allocates it, reads zero */
 	unsigned depth;			/* which image answers: 0 is the top */
 	bool present;			/* some image of the chain allocates it */
-	bool host_valid;		/* `host` says where the raw bytes are (or are reserved) */
+	bool host_valid;		/* `host` says where the bytes are, or have their space reserved */
+	bool plain;			/* with that: neither compressed nor encrypted */
+	bool sparse;			/* DATA that was preallocated only: the file has a hole there */
 	uint64_t host;			/* offset in the file `path` */
 	const char *path;		/* NULL when host_valid is false */
 };

@@ -22,7 +22,7 @@ int allowance_new(struct qimg_image *img, struct qimg_error *e)
 	if (!a)
 		return -1;
 	a->images = 1;
-	a->bytes = ALLOWANCE_BYTES;
+	a->bytes = img->flags & QIMG_OPEN_ONCE ? ALLOWANCE_ONCE : ALLOWANCE_BYTES;
 	img->allowance = a;
 	return 0;
 }

@@ -18,7 +18,7 @@
 struct qimg_error;
 struct qimg_image;
 
-enum { ALLOWANCE_BYTES = 32 << 20 };
+enum { ALLOWANCE_BYTES = 32 << 20, ALLOWANCE_ONCE = 1 << 20 };	/* the other: with QIMG_OPEN_ONCE */
 
 struct allowance_user {
 	/* Filled by the user. */

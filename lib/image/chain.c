@@ -62,7 +62,7 @@ static int explain(const struct qimg_image *img, const char *path, struct qimg_e
 /* Opens what is directly below img, which is the last of the chain that starts at top. */
 static int open_below(struct qimg_image *top, struct qimg_image *img, struct qimg_error *e)
 {
-	const unsigned inherited = QIMG_OPEN_SHARE | QIMG_OPEN_DIRECT | QIMG_OPEN_EXTERNAL;
+	const unsigned inherited = QIMG_OPEN_SHARE | QIMG_OPEN_DIRECT | QIMG_OPEN_EXTERNAL | QIMG_OPEN_ONCE;
 	const char *given = qimg_opts_get(img->backing_opts, "file.filename"), *format;
 	bool external = img->flags & QIMG_OPEN_EXTERNAL;
 	char *path = NULL;

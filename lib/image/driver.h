@@ -56,7 +56,7 @@ struct extent {
 	uint64_t start, len;	/* guest range; start is what was asked for */
 	enum extent_kind kind;
 	bool allocated;		/* the image itself has an entry for it (false for HOLE) */
-	bool host_valid;	/* file and host say where it is, or (ZERO) where space is reserved */
+	bool host_valid;	/* file and host say where it is, or where space is reserved for it */
 	bool writable;		/* may be overwritten in place, without begin */
 	unsigned depth;		/* filled by the chain walk: 0 is the image asked */
 	struct qimg_image *image;	/* the same: whose extent it is */
@@ -160,6 +160,8 @@ struct driver {
 	/* NULL: there is nothing to check; or as qimg_check_run. */
 	int (*check)(struct qimg_image *img, const struct qimg_check *c, struct qimg_check_result *r,
 		     struct qimg_error *e);
+	/* NULL, or counts the clusters of the file that are in use; it may stop when there are `most`. */
+	int (*count_used)(struct qimg_image *img, uint64_t most, uint64_t *count, struct qimg_error *e);
 	int (*load_snapshot)(struct qimg_image *img, const char *spec, struct qimg_error *e);
 
 	/*

@@ -63,6 +63,7 @@ struct qimg_image {
 	struct requests *requests;	/* shared with the chain, NULL until needed: see requests.c */
 	uint64_t tick_at;		/* tick.c's */
 	struct allowance *allowance;	/* for metadata, shared with the chain: see allowance.h */
+	enum { FULL_UNKNOWN, FULL, FULL_OF_HOLES } fullness;	/* of the file: map.c's */
 	struct qimg_io *failed;		/* submitted when that could not be made */
 };
 

@@ -82,12 +82,61 @@ int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero
 	return 0;
 }
 
-static bool continues(const struct extent *a, const struct extent *b)
+/* A run, and whether the host has no data for it. */
+struct run {
+	struct extent x;
+	bool sparse;
+};
+
+/*
+ * Whether the host is to be asked for holes below data. They are where space was preallocated as metadata alone:
+ * then a lot more of the file is in use than it takes on the host.
+ */
+static bool is_full_of_holes(struct qimg_image *img)
 {
-	if (a->kind != b->kind || a->image != b->image || a->allocated != b->allocated ||
-	    a->host_valid != b->host_valid || a->kind == EXTENT_PACKED)
+	uint64_t taken, least, used;
+	struct qimg_error ignored;
+
+	if (img->fullness != FULL_UNKNOWN)
+		return img->fullness == FULL_OF_HOLES;
+	img->fullness = FULL;
+	if (!img->driver->count_used || file_is_device(img->file) ||
+	    file_allocated(img->file, &taken, &ignored) < 0)
 		return false;
-	return !a->host_valid || (a->file == b->file && a->host + a->len == b->host);
+	taken /= img->cluster_size;
+	least = max_u64(taken * 10 / 9, taken + 2);
+	if (div_up(file_size(img->file), img->cluster_size) >= least &&
+	    img->driver->count_used(img, least, &used, &ignored) == 0 && used >= least)
+		img->fullness = FULL_OF_HOLES;
+	return img->fullness == FULL_OF_HOLES;
+}
+
+static int find_run(struct qimg_image *img, uint64_t off, uint64_t len, struct run *run, struct qimg_error *e)
+{
+	struct extent *x = &run->x;
+	struct file_extent on_host;
+
+	run->sparse = false;
+	if (image_map_chain(img, off, len, x, NULL, e) != 0)
+		return -1;
+	if (x->kind != EXTENT_DATA || x->image->encrypted || x->file != x->image->file ||
+	    x->host >= file_size(x->file) || !is_full_of_holes(x->image))
+		return 0;
+	if (file_extent(x->file, x->host, x->len, &on_host, e) < 0)
+		return -1;
+	run->sparse = on_host.hole;
+	x->len = on_host.len;
+	return 0;
+}
+
+static bool continues(const struct run *a, const struct run *b)
+{
+	const struct extent *x = &a->x, *y = &b->x;
+
+	if (x->kind != y->kind || x->image != y->image || x->allocated != y->allocated ||
+	    x->host_valid != y->host_valid || x->kind == EXTENT_PACKED || a->sparse != b->sparse)
+		return false;
+	return !x->host_valid || (x->file == y->file && x->host + x->len == y->host);
 }
 
 int qimg_map(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_extent *x,
@@ -99,30 +148,32 @@ int qimg_map(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_ext
 		[EXTENT_DATA] = QIMG_DATA,
 		[EXTENT_PACKED] = QIMG_PACKED,
 	};
-	struct extent run, next;
+	struct run run, next;
 
 	if (!range_within(off, len, img->size))
 		return error_set(e, EINVAL, "The range 0x%" PRIx64 "+0x%" PRIx64 " reaches beyond the end "
 				 "of '%s'", off, len, img->name);
 	image_tick(img);
-	if (image_map_chain(img, off, len, &run, NULL, e) != 0)
+	if (find_run(img, off, len, &run, e) < 0)
 		return -1;
-	while (run.len < len) {
-		if (image_map_chain(img, off + run.len, len - run.len, &next, NULL, e) != 0)
+	while (run.x.len < len) {
+		if (find_run(img, off + run.x.len, len - run.x.len, &next, e) < 0)
 			return -1;
 		if (!continues(&run, &next))
 			break;
-		run.len += next.len;
+		run.x.len += next.x.len;
 	}
 	*x = (struct qimg_extent){
-		.start = run.start,
-		.len = run.len,
-		.kind = kinds[run.kind],
-		.depth = run.depth,
-		.present = run.allocated,
-		.host_valid = run.host_valid,
-		.host = run.host_valid ? run.host : 0,
-		.path = run.host_valid ? file_path(run.file) : NULL,
+		.start = run.x.start,
+		.len = run.x.len,
+		.kind = kinds[run.x.kind],
+		.depth = run.x.depth,
+		.present = run.x.allocated,
+		.host_valid = run.x.host_valid,
+		.plain = run.x.host_valid && run.x.kind != EXTENT_PACKED && !run.x.image->encrypted,
+		.sparse = run.sparse,
+		.host = run.x.host_valid ? run.x.host : 0,
+		.path = run.x.host_valid ? file_path(run.x.file) : NULL,
 	};
 	return 0;
 }

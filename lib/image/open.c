@@ -105,9 +105,9 @@ static int open_with(struct qimg_image **out, struct file *f, const char *name,
 		return -1;
 	img->name = mem_strdup(name, e);
 	img->filename = mem_strdup(filename, e);
+	img->flags = o->flags;
 	if (!img->name || !img->filename || allowance_new(img, e) < 0)
 		goto fail;
-	img->flags = o->flags;
 	img->cow_zero = o->cow_zero;
 	img->detect_zeroes = o->detect_zeroes;
 	img->aio = o->aio;

@@ -54,8 +54,6 @@ static void describe(const struct qcow2 *q, const struct entry *en, uint64_t at,
 	x->len = ((uint64_t)(sub + sub_run(q, en, sub)) << q->sub_bits) - in_cluster;
 	x->allocated = x->kind != EXTENT_HOLE;
 	x->host_valid = en->kind == ENTRY_DATA || en->kind == ENTRY_ZERO_HOST;
-	if (x->kind == EXTENT_HOLE)
-		x->host_valid = false;
 	if (x->host_valid) {
 		own = q->external || (en->copied && table_is_own(q, at));
 		x->file = q->data;
@@ -91,6 +89,20 @@ static bool append(struct extent *x, const struct extent *next)
 	return true;
 }
 
+/* How many entries from the i-th on are empty: there is nothing to decode. */
+static uint32_t empty_entries(const struct qcow2 *q, const struct cursor *c, uint32_t i)
+{
+	const uint64_t *p = (const uint64_t *)(c->entry + (size_t)i * q->entry_size);
+	size_t words = q->entry_size / sizeof(*p), n = 0, all = (c->count - i) * words;
+
+	for (; all - n >= 8; n += 8)
+		if (p[n] | p[n + 1] | p[n + 2] | p[n + 3] | p[n + 4] | p[n + 5] | p[n + 6] | p[n + 7])
+			break;
+	while (n < all && !p[n])
+		n++;
+	return (uint32_t)(n / words);
+}
+
 int qcow2_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x, struct wait *w,
 	      struct qimg_error *e)
 {
@@ -121,8 +133,18 @@ int qcow2_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent 
 			continue;
 		}
 		for (uint32_t i = 0; more && i < c.count && at < end; ) {
+			uint32_t n = empty_entries(q, &c, i);
 			struct entry en;
 
+			if (n) {
+				uint64_t stop = round_down(at, q->cluster_size) + (uint64_t)n * q->cluster_size;
+
+				next = (struct extent){ .start = at, .len = stop - at, .kind = EXTENT_HOLE };
+				more = append(x, &next);
+				at = stop;
+				i += n;
+				continue;
+			}
 			ret = table_entry(q, &c, i, at, &en, e);
 			if (ret < 0)
 				break;

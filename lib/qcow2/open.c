@@ -343,6 +343,7 @@ const struct driver qcow2_driver = {
 	.cache_stats = qcow2_cache_stats,
 	.cache_file = qcow2_cache_file,
 	.check = qcow2_check,
+	.count_used = qcow2_count_used,
 	.load_snapshot = qcow2_load_snapshot,
 	.bitmaps = qcow2_bitmaps,
 	.read_bitmap = qcow2_read_bitmap,

@@ -140,12 +140,13 @@ static int read_second_level(struct qcow2 *q, const struct qimg_opts *opts, stru
 
 /*
  * What leaves the L2 cache stays in compact form, beside it. Not with a second level in a file, which takes
- * it instead, and not by the rules of 2015, unless that is asked for.
+ * it instead, where nothing is looked at twice, and not by the rules of 2015, unless that is asked for.
  */
 static int read_compact(struct qcow2 *q, const struct qimg_opts *opts, struct qimg_error *e)
 {
 	const char *rule = qimg_opts_get(opts, "cache-rule");
-	bool on = !q->l2_file && !q->no_cache && (!rule || strcmp(rule, "2015"));
+	bool on = !q->l2_file && !q->no_cache && !(q->img->flags & QIMG_OPEN_ONCE) &&
+		  (!rule || strcmp(rule, "2015"));
 
 	if (opts_bool(opts, "l2-cache-compact", &on, e) < 0)
 		return -1;

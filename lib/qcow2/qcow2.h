@@ -154,6 +154,8 @@ bool qcow2_cache_stats(struct qimg_image *img, enum qimg_cache which, struct qim
 struct file *qcow2_cache_file(struct qimg_image *img);
 int qcow2_check(struct qimg_image *img, const struct qimg_check *c, struct qimg_check_result *r,
 		struct qimg_error *e);
+/* used.c */
+int qcow2_count_used(struct qimg_image *img, uint64_t most, uint64_t *count, struct qimg_error *e);
 int qcow2_load_snapshot(struct qimg_image *img, const char *spec, struct qimg_error *e);
 extern const struct qimg_option qcow2_create_options[];
 int qcow2_create_check(struct qimg_creation *c, struct qimg_error *e);
