@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "disk.h"
+#include "points.h"
 #include "program.h"
 #include "qcheck.h"
 #include "setting.h"
@@ -57,10 +58,9 @@ struct run {
 	uint8_t *seen; /* what the walk read, for the library to agree with */
 };
 
-static const char *const how_name[] = { "all", "none", "some", "torn", "one", "late" };
 static const char *const kind_name[] = { "hole", "zero", "data" };
 static bool verbose, keep;
-static const char *base_dir;
+static char *base_dir;
 
 static void tell(struct run *r, const char *what, const char *detail)
 {
@@ -279,40 +279,6 @@ static void judge_raw(struct run *r)
 
 /* ---- the library takes over ---- */
 
-static bool put_file(const char *dir, const char *name, const struct disk_state *s)
-{
-	char path[600];
-	FILE *f;
-	bool good;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "wb");
-	if (!f)
-		return false;
-	good = fwrite(s->p, 1, s->len, f) == s->len;
-	return fclose(f) == 0 && good;
-}
-
-static bool get_file(const char *dir, const char *name, struct qcheck_buf *b)
-{
-	char path[600];
-	struct stat st;
-	uint8_t *p;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "rb");
-	if (!f || fstat(fileno(f), &st))
-		return false;
-	p = malloc(st.st_size + 1);
-	if (!p)
-		abort();
-	*b = (struct qcheck_buf){ p, fread(p, 1, st.st_size, f) };
-	fclose(f);
-	// cppcheck-suppress memleak // p is in *b
-	return true;
-}
-
 static bool take_over_write(struct run *r, const char *path, uint8_t *want, uint64_t size,
 			    struct qimg_error *e)
 {
@@ -363,8 +329,8 @@ static bool take_over_judge(struct run *r, const char *dir, const uint8_t *want,
 	struct qcheck_buf file = { NULL, 0 }, data = { NULL, 0 };
 	struct compare c = { r, want, 0 };
 	struct qcheck q;
-	bool good = get_file(dir, "image.qcow2", &file) &&
-		    (!r->s->external || get_file(dir, "data.raw", &data)) &&
+	bool good = points_get(dir, "image.qcow2", &file) &&
+		    (!r->s->external || points_get(dir, "data.raw", &data)) &&
 		    qcheck_open(&q, file, data);
 
 	if (good) {
@@ -392,8 +358,8 @@ static void take_over(struct run *r, uint64_t size, bool dirty)
 		abort();
 	snprintf(dir, sizeof(dir), "%s/after", r->p.dir);
 	snprintf(path, sizeof(path), "%s/image.qcow2", dir);
-	good = put_file(dir, "image.qcow2", &r->disk.state[0]) &&
-	       (!r->s->external || put_file(dir, "data.raw", &r->disk.state[1])) &&
+	good = points_put(dir, "image.qcow2", &r->disk.state[0]) &&
+	       (!r->s->external || points_put(dir, "data.raw", &r->disk.state[1])) &&
 	       qimg_open(&img, path, "qcow2", NULL, 0, &e) == 0 &&
 	       qimg_read(img, 0, buf, size, &e) == 0;
 	if (!good)
@@ -426,7 +392,7 @@ static void judge_point(struct run *r, size_t event, enum disk_survival how, boo
 
 	disk_advance(&r->disk, event);
 	r->event = event;
-	r->how = how_name[how];
+	r->how = points_how[how];
 	disk_crash(&r->disk, how, &r->seed);
 	r->seen = also_library ? calloc(1, r->p.guest.size + 1) : NULL;
 	judge(r, false);
@@ -458,35 +424,9 @@ static void mutate(struct run *r, enum mutation mutation)
 	}
 }
 
-/*
- * Spreads `points` over the record. Half of them go evenly to all places, the other half to those right
- * before a sync, where most is at stake: any subset of an earlier moment since the last sync is one of
- * there, too, and what is written last in an epoch can only be lost or kept there.
- */
-static void judge_all(struct run *r, unsigned points)
+static void judge_nth(void *ctx, size_t event, enum disk_survival how, unsigned n)
 {
-	static const enum disk_survival mix[] = { DISK_ALL,  DISK_SOME, DISK_LATE, DISK_ONE,
-						  DISK_TORN, DISK_SOME, DISK_LATE, DISK_NONE,
-						  DISK_TORN, DISK_ONE };
-	size_t places = r->disk.events + 1, syncs = 1;
-	double due = 0, anywhere, before_sync;
-	unsigned n = 0;
-
-	for (size_t i = 0; i < r->disk.events; i++)
-		syncs += r->disk.event[i].op == FILE_OP_SYNC && !r->disk.event[i].dropped;
-	anywhere = points / 2.0 / places;
-	before_sync = points / 2.0 / syncs;
-	for (size_t event = 0; event < places; event++) {
-		const struct disk_event *ev = &r->disk.event[event];
-
-		due += anywhere;
-		if (event == r->disk.events || (ev->op == FILE_OP_SYNC && !ev->dropped))
-			due += before_sync;
-		for (; due >= 1; due--, n++)
-			judge_point(r, event, mix[(n * 7 + random_below(&r->seed, 2)) % 10],
-				    n % TAKE_OVER_EVERY == TAKE_OVER_EVERY / 2);
-	}
-	disk_advance(&r->disk, r->disk.events);
+	judge_point(ctx, event, how, n % TAKE_OVER_EVERY == TAKE_OVER_EVERY / 2);
 }
 
 static void prepare(struct run *r, const struct setting *s, uint64_t seed)
@@ -538,7 +478,7 @@ static bool test_one(const struct setting *s, uint64_t seed, unsigned points,
 		list_events(&r);
 	mutate(&r, mutation);
 	r.told = mutation ? REPORTS : 0;
-	judge_all(&r, points);
+	points_spread(&r.disk, points, &r.seed, judge_nth, &r);
 	if (good && !mutation && !faults) {
 		r.event = r.disk.events;
 		r.how = "all";
@@ -612,9 +552,8 @@ int main(int argc, char **argv)
 					       { "keep", no_argument, NULL, 'k' },
 					       { "verbose", no_argument, NULL, 'v' },
 					       { NULL, 0, NULL, 0 } };
-	static char dir[200];
 	unsigned points = DEFAULT_POINTS, count = 0, total = 0;
-	const char *only = NULL, *tmp = getenv("TMPDIR");
+	const char *only = NULL;
 	uint64_t seed = 1;
 	int c;
 
@@ -632,16 +571,9 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
-	/* In memory where possible: the files are written with all their syncs. */
-	snprintf(dir, sizeof(dir), "%s/qimg-crash-XXXXXX",
-		 tmp			    ? tmp
-		 : access("/dev/shm", W_OK) ? "/tmp"
-					    : "/dev/shm");
-	base_dir = mkdtemp(dir);
-	if (!base_dir) {
-		perror(dir);
+	base_dir = points_scratch("qimg-crash");
+	if (!base_dir)
 		return 1;
-	}
 	atexit(remove_base);
 	for (const struct setting *s = settings; s->name; s++)
 		count += !only || !strcmp(only, s->name);

@@ -64,6 +64,7 @@ static int on_change(void *ctx, struct file *f, enum file_op op, uint64_t off, c
 	} else if (d->fail_count) {
 		d->fail_count--;
 		d->failed++;
+		d->failed_op = op;
 		d->failed_syncs += op == FILE_OP_SYNC;
 		return d->fail_code;
 	}

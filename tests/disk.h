@@ -42,6 +42,7 @@ struct disk {
 	int fail_code;
 	bool fail_reads;
 	unsigned failed, failed_syncs;	/* calls that did */
+	enum file_op failed_op;		/* the last of them */
 
 	/* replaying */
 	size_t next;			/* events before this one have been issued */

@@ -119,6 +119,34 @@ static void extensions_open(struct qcheck *q, uint64_t at)
 		fault(q, QCHECK_HEADER, "bitmap directory at 0x%" PRIx64, q->bitmaps_offset);
 }
 
+/* Leaves out what lies where it cannot be. */
+static void forget_damaged(struct qcheck *q)
+{
+	if (q->rt_offset % q->cluster || !inside(q, q->rt_offset, q->rt_clusters * q->cluster))
+		q->rt_clusters = 0;
+	if (q->bitmaps_offset % q->cluster || q->bitmaps_size > q->cluster ||
+	    !inside(q, q->bitmaps_offset, q->cluster) || !q->bitmaps_valid)
+		q->bitmaps_offset = q->bitmaps_size = 0;
+	for (unsigned i = 0; i < q->views; i++)
+		if (q->view[i].l1_offset % q->cluster || !q->view[i].l1_offset ||
+		    !inside(q, q->view[i].l1_offset, q->view[i].l1_size * UINT64_C(8)))
+			q->view[i].l1_size = 0;
+}
+
+bool qcheck_open_damaged(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf data)
+{
+	unsigned snapshots;
+
+	qcheck_open(q, file, data);
+	if (!q->cluster || q->refcount_order > 6)
+		return false;
+	snapshots = num(q, 60, 4);
+	if (q->views == 1 && snapshots)
+		snapshots_open(q, snapshots < QCHECK_MAX_VIEWS ? snapshots : QCHECK_MAX_VIEWS - 1);
+	forget_damaged(q);
+	return true;
+}
+
 bool qcheck_open(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf data)
 {
 	uint64_t backing_off;
@@ -145,6 +173,7 @@ bool qcheck_open(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf dat
 		header_len = num(q, 100, 4);
 	}
 	q->dirty = q->incompatible & 1;
+	q->corrupt = q->incompatible & 2;
 	q->external = q->incompatible & 4;
 	q->extended = q->incompatible & 16;
 	q->zstd = (q->incompatible & 8) && header_len > 104 && num(q, 104, 1) == 1;
@@ -197,9 +226,10 @@ void qcheck_close(struct qcheck *q)
 	free(q->refs);
 	free(q->use);
 	free(q->seen);
+	free(q->marks);
 	free(q->scratch);
 	q->refs = NULL;
-	q->use = q->seen = q->scratch = NULL;
+	q->use = q->seen = q->marks = q->scratch = NULL;
 }
 
 unsigned qcheck_corruptions(const struct qcheck *q)
@@ -414,9 +444,11 @@ static void compare_copied(struct qcheck *q, uint64_t host, bool copied, const c
 {
 	uint64_t c = host / q->cluster;
 
-	if (copied && q->refs[c] != 1)
+	if (copied && q->refs[c] != 1) {
+		q->marks[c] |= QCHECK_IS_COPIED;
 		fault(q, QCHECK_COPIED, "%s 0x%" PRIx64 " has COPIED and %u references", what, host,
 		      q->refs[c]);
+	}
 	if (!copied && !q->dirty && refcount(q, c) == 1)
 		fault(q, QCHECK_UNMARKED, "%s 0x%" PRIx64 " has refcount 1 and no COPIED", what,
 		      host);
@@ -475,7 +507,8 @@ void qcheck_refs(struct qcheck *q)
 	q->refs = calloc(q->clusters + 1, sizeof(*q->refs));
 	q->use = calloc(q->clusters + 1, 1);
 	q->seen = calloc(q->clusters + 1, 1);
-	if (!q->refs || !q->use || !q->seen)
+	q->marks = calloc(q->clusters + 1, 1);
+	if (!q->refs || !q->use || !q->seen || !q->marks)
 		abort();
 	refer(q, 0, q->cluster, USE_HEADER, 0);
 	refer_refcounts(q);
@@ -490,21 +523,28 @@ void qcheck_refs(struct qcheck *q)
 	for (uint64_t c = 0; c < q->clusters; c++) {
 		uint64_t have = refcount(q, c);
 
-		if (have < q->refs[c])
+		if (have < q->refs[c]) {
+			q->marks[c] |= QCHECK_IS_LOW;
 			fault(q, QCHECK_LOW,
 			      "cluster 0x%" PRIx64 " (%s) has refcount %" PRIu64
 			      " and %u references",
 			      c * q->cluster, use_name[q->use[c]], have, q->refs[c]);
-		else if (have > q->refs[c])
+		} else if (have > q->refs[c]) {
 			fault(q, QCHECK_LEAK,
 			      "cluster 0x%" PRIx64 " (%s) has refcount %" PRIu64
 			      " and %u references",
 			      c * q->cluster, use_name[q->use[c]], have, q->refs[c]);
+		}
 	}
 	/* Beyond the end of the file nothing can be referenced. */
 	for (uint64_t i = q->clusters / per_block; i < entries; i++)
 		if (refcount_block(q, i))
 			check_beyond(q, i, per_block);
+}
+
+unsigned qcheck_marks(const struct qcheck *q, uint64_t cluster)
+{
+	return q->marks && cluster < q->clusters ? q->marks[cluster] : 0;
 }
 
 /* ---- content ---- */

@@ -37,13 +37,18 @@ struct qcheck_view {		/* an L1 table: the active one, or that of a snapshot */
 
 enum { QCHECK_MAX_VIEWS = 8 };
 
+enum qcheck_mark {
+	QCHECK_IS_LOW = 1 << 0,		/* its refcount is too low */
+	QCHECK_IS_COPIED = 1 << 1,	/* it has more references than one, and one of them has COPIED */
+};
+
 struct qcheck {
 	struct qcheck_buf file, data;	/* data: the external data file, else {NULL, 0} */
 
 	unsigned version, cluster_bits, refcount_order;
 	uint64_t cluster;
 	uint64_t incompatible, compatible, autoclear;
-	bool dirty, external, extended, zstd;
+	bool dirty, corrupt, external, extended, zstd;
 	uint64_t rt_offset;
 	uint32_t rt_clusters;
 	uint64_t snapshots_offset, snapshots_len;
@@ -60,6 +65,7 @@ struct qcheck {
 	/* private */
 	uint32_t *refs;
 	uint8_t *use, *seen;
+	uint8_t *marks;			/* of clusters: enum qcheck_mark */
 	uint64_t clusters;
 	uint8_t *scratch;
 	uint64_t scratch_len;
@@ -71,7 +77,14 @@ struct qcheck {
  * for the first use; a closed q may be opened again.
  */
 bool qcheck_open(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf data);
+/*
+ * The same for images that are damaged: what of the header cannot be followed is told, and left out. Returns
+ * false when there is no header at all. Such an image may be counted (refs) but not walked through.
+ */
+bool qcheck_open_damaged(struct qcheck *q, struct qcheck_buf file, struct qcheck_buf data);
 void qcheck_close(struct qcheck *q);
+/* enum qcheck_mark of a cluster, when all was counted. */
+unsigned qcheck_marks(const struct qcheck *q, uint64_t cluster);
 /* Counts all references and compares them with refcounts and COPIED bits. */
 void qcheck_refs(struct qcheck *q);
 

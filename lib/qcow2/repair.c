@@ -125,10 +125,10 @@ int repair_window(struct check *c, struct qimg_error *e)
 		return 0;
 	if (repair_mends(c) && (repair_raise(c, e) < 0 || repair_copied(c, e) < 0))
 		return -1;
-	if (repair_lower(c, e) < 0)
+	/* Not to leave behind other faults than there were, wherever this is interrupted. */
+	if (repair_frees(c) && !repair_mends(c) && repair_copied(c, e) < 0)
 		return -1;
-	/* Not to leave behind other faults than there were. */
-	return repair_frees(c) && !repair_mends(c) ? repair_copied(c, e) : 0;
+	return repair_lower(c, e);
 }
 
 int repair_finish(struct check *c, struct qimg_error *e)
