@@ -5,8 +5,8 @@
 
 #include "opt.h"
 
-extern const struct command bench_command, check_command, convert_command, create_command, info_command,
-	map_command;
+extern const struct command bench_command, check_command, compare_command, convert_command, create_command,
+	info_command, map_command;
 
 /* All commands by name, ended by NULL. */
 extern const struct command *const commands[];

@@ -59,6 +59,7 @@ struct command {
 	const char *missing;	/* what is expected where there are too few: "image file name" */
 	const char *notes;	/* shown under the options, or NULL */
 	const struct opt *options;	/* ended by an id of 0; -h, --help is added to all */
+	int wrong;		/* the exit status of wrong usage; 0: 1 */
 	bool keeps_going;	/* a closed pipe on stdout does not end it */
 	/* The exit status; messages have been printed. */
 	int (*run)(const struct args *a);

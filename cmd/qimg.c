@@ -13,6 +13,7 @@
 const struct command *const commands[] = {
 	&bench_command,
 	&check_command,
+	&compare_command,
 	&convert_command,
 	&create_command,
 	&info_command,
@@ -104,7 +105,7 @@ static int run(const struct command *c, int argc, char **argv)
 		status = 0;
 		break;
 	default:
-		status = 1;
+		status = c->wrong ? c->wrong : 1;
 	}
 	args_free(&a);
 	return status;

@@ -472,6 +472,45 @@ void qimg_convert_init(struct qimg_convert *c);
  */
 int qimg_convert(const struct qimg_convert *c, struct qimg_error *e);
 
+/* ---- comparing -------------------------------------------------------------------------------- */
+
+struct qimg_compare {
+	struct qimg_image *a, *b;	/* two, though they may be of one file; nothing may be in flight on them */
+	/* Their sizes, and which parts are allocated or known to be zeros, have to be alike, too. */
+	bool strict;
+	/*
+	 * Called for each run of sectors of 512 bytes that differ, in their order: bytes of the disk. NULL: the
+	 * comparison ends with the first.
+	 */
+	void (*differs)(void *ctx, uint64_t off, uint64_t len);
+	void *ctx;
+	const struct qimg_progress *progress;	/* or NULL; in bytes of the longer disk */
+};
+
+enum qimg_compare_verdict {
+	QIMG_COMPARE_SAME,		/* a longer disk may go on with zeros, unless it is strict */
+	QIMG_COMPARE_SIZE,		/* strict */
+	QIMG_COMPARE_STATUS,		/* strict */
+	QIMG_COMPARE_CONTENT,
+};
+
+/* What a comparison could not be carried out for. */
+enum qimg_compare_failed {
+	QIMG_COMPARE_OTHER, QIMG_COMPARE_MAP_A, QIMG_COMPARE_MAP_B, QIMG_COMPARE_READ_A, QIMG_COMPARE_READ_B,
+};
+
+struct qimg_compare_result {
+	enum qimg_compare_verdict verdict;
+	uint64_t offset;		/* STATUS: of the run; CONTENT: of the first byte that differs */
+	bool sizes_differ;
+	uint64_t compared;		/* bytes that were read from both: the others are equal as the metadata says */
+	uint64_t differing;		/* with `differs`: bytes in all these sectors */
+	enum qimg_compare_failed failed;
+};
+
+/* Compares what two disks read as. Fails when that could not be done: r->failed says where. */
+int qimg_compare(const struct qimg_compare *how, struct qimg_compare_result *r, struct qimg_error *e);
+
 /* ---- workloads -------------------------------------------------------------------------------- */
 
 /*

@@ -323,9 +323,10 @@ rule_quiet() {
 
 # --------------------------------------------------------------------- shape
 
+# But for the public interface, which programs want in one piece.
 rule_length() {
 	(cd "$1" && find cmd lib tests configure Makefile.in \( -name '*.[ch]' -o -name '*.bash' -o \
-		-name configure -o -name Makefile.in \) -type f 2>/dev/null | while read -r file; do
+		-name configure -o -name Makefile.in \) ! -path lib/qimg.h -type f 2>/dev/null | while read -r file; do
 		count=$(wc -l <"$file")
 		[ "$count" -le 700 ] || echo "$file has $count lines"
 	done)

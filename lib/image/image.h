@@ -105,6 +105,9 @@ int image_map(struct qimg_image *img, uint64_t off, uint64_t len, struct extent 
  */
 int image_map_chain(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x,
 		    struct wait *w, struct qimg_error *e);
+/* The same, without a wait. *sparse: it is data that was preallocated only, for which the host has a hole. */
+int image_map_host(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x, bool *sparse,
+		   struct qimg_error *e);
 
 /* Lets the formats of the chain do what it is time for. */
 void image_tick(struct qimg_image *img);

@@ -82,12 +82,6 @@ int image_is_zero(struct qimg_image *img, uint64_t off, uint64_t len, bool *zero
 	return 0;
 }
 
-/* A run, and whether the host has no data for it. */
-struct run {
-	struct extent x;
-	bool sparse;
-};
-
 /*
  * Whether the host is to be asked for holes below data. They are where space was preallocated as metadata alone:
  * then a lot more of the file is in use than it takes on the host.
@@ -111,12 +105,12 @@ static bool is_full_of_holes(struct qimg_image *img)
 	return img->fullness == FULL_OF_HOLES;
 }
 
-static int find_run(struct qimg_image *img, uint64_t off, uint64_t len, struct run *run, struct qimg_error *e)
+int image_map_host(struct qimg_image *img, uint64_t off, uint64_t len, struct extent *x, bool *sparse,
+		   struct qimg_error *e)
 {
-	struct extent *x = &run->x;
 	struct file_extent on_host;
 
-	run->sparse = false;
+	*sparse = false;
 	if (image_map_chain(img, off, len, x, NULL, e) != 0)
 		return -1;
 	if (x->kind != EXTENT_DATA || x->image->encrypted || x->file != x->image->file ||
@@ -124,10 +118,15 @@ static int find_run(struct qimg_image *img, uint64_t off, uint64_t len, struct r
 		return 0;
 	if (file_extent(x->file, x->host, x->len, &on_host, e) < 0)
 		return -1;
-	run->sparse = on_host.hole;
+	*sparse = on_host.hole;
 	x->len = on_host.len;
 	return 0;
 }
+
+struct run {
+	struct extent x;
+	bool sparse;
+};
 
 static bool continues(const struct run *a, const struct run *b)
 {
@@ -154,10 +153,10 @@ int qimg_map(struct qimg_image *img, uint64_t off, uint64_t len, struct qimg_ext
 		return error_set(e, EINVAL, "The range 0x%" PRIx64 "+0x%" PRIx64 " reaches beyond the end "
 				 "of '%s'", off, len, img->name);
 	image_tick(img);
-	if (find_run(img, off, len, &run, e) < 0)
+	if (image_map_host(img, off, len, &run.x, &run.sparse, e) < 0)
 		return -1;
 	while (run.x.len < len) {
-		if (find_run(img, off + run.x.len, len - run.x.len, &next, e) < 0)
+		if (image_map_host(img, off + run.x.len, len - run.x.len, &next.x, &next.sparse, e) < 0)
 			return -1;
 		if (!continues(&run, &next))
 			break;
