@@ -32,7 +32,6 @@
 #define MOST_WINDOWS 4096
 #define MOST_ROUNDS 8			/* of a repair */
 #define MOST_LOW 100000			/* remembered one by one */
-#define BLOCK_RESERVED UINT64_C(511)	/* bits of an entry of the refcount table */
 
 /* ---- findings ---- */
 
@@ -107,8 +106,11 @@ int check_add(struct check *c, uint64_t cluster, uint64_t n, uint64_t times, str
 int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_t n,
 	       struct qimg_error *e)
 {
-	if (mark == REFMAP_OVERLAP)
-		c->wanted = c->overlaps = true;
+	if (mark == REFMAP_OVERLAP) {
+		c->wanted = true;
+		*(check_is_counts(c, cluster) ? &c->counts_overlap : &c->overlaps) = true;
+		c->table_overlap |= check_is_table(c, cluster);
+	}
 	return c->full ? 0 : no_room(c, refmap_set(c->map, mark, cluster, n, e), e);
 }
 
@@ -179,7 +181,8 @@ static int tell_overlaps(struct check *c, uint64_t first, uint64_t n, const char
 	for (uint64_t end = first + n; refmap_any(c->map, REFMAP_OVERLAP, first, end - first, &which);
 	     first = which + 1) {
 		struct qimg_finding f = { .fault = QIMG_FAULT_OVERLAP, .has_host = true,
-					  .host = which << bits, .host_len = c->q->cluster_size };
+					  .host = which << bits, .host_len = c->q->cluster_size,
+					  .fixed = repair_mends(c) && check_is_counts(c, which) };
 
 		if (refmap_is(c->map, REFMAP_SEEN, which))
 			check_tell(c, &f, "%s lies where %s is, in the cluster at 0x%" PRIx64, what,
@@ -206,89 +209,18 @@ int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const
 	return check_mark(c, REFMAP_METADATA, first, n, e);
 }
 
-/* ---- the header and the refcount table ---- */
+/* ---- the header ---- */
 
 static int use_header(struct check *c, struct qimg_error *e)
 {
-	const struct header *h = &c->q->h;
-	uint64_t rt_len = (uint64_t)h->rt_clusters << c->q->cluster_bits;
-	struct qimg_finding f = { .fault = QIMG_FAULT_HEADER, .has_host = true };
-
-	if (check_use(c, 0, 1, 1, "the header", e) < 0)
-		return -1;
-	if (c->first && !check_inside(c, h->rt_offset, rt_len)) {
-		f.host = h->rt_offset;
-		f.host_len = rt_len;
-		check_tell(c, &f, "the refcount table at 0x%" PRIx64 ", of %" PRIu64
-			   " bytes, does not lie within the file", h->rt_offset, rt_len);
-	}
-	return check_inside(c, h->rt_offset, rt_len) ?
-	       check_use(c, h->rt_offset, rt_len, 1, "the refcount table", e) : 0;
-}
-
-/* What is wrong with an entry of the refcount table, or NULL. */
-static const char *block_fault(const struct check *c, uint64_t entry)
-{
-	if (entry & BLOCK_RESERVED)
-		return "reserved bits are set";
-	if (!is_aligned(entry, c->q->cluster_size))
-		return "it is not aligned to a cluster";
-	if (!check_inside(c, entry, c->q->cluster_size))
-		return "it lies beyond the end of the file";
-	return NULL;
-}
-
-static int use_blocks(struct check *c, struct qimg_error *e)
-{
-	for (uint32_t i = 0; i < c->rt_size; i++) {
-		const char *why = c->rt[i] ? block_fault(c, c->rt[i]) : NULL;
-		struct qimg_finding f = { .fault = QIMG_FAULT_REFCOUNT_ENTRY, .has_host = true,
-					  .host = c->rt[i], .host_len = c->q->cluster_size };
-		char what[40];
-
-		if (!c->rt[i])
-			continue;
-		if (why && c->first)
-			check_tell(c, &f, "refcount block %" PRIu32 " (0x%" PRIx64 "): %s", i, c->rt[i], why);
-		snprintf(what, sizeof(what), "refcount block %" PRIu32, i);
-		if (!why && check_use(c, c->rt[i], c->q->cluster_size, 1, what, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* Entries that are no places of blocks are as good as none. */
-static void drop_bad_blocks(struct check *c)
-{
-	for (uint32_t i = 0; i < c->rt_size; i++)
-		if (c->rt[i] && block_fault(c, c->rt[i]))
-			c->rt[i] = 0;
-}
-
-static int load_rt(struct check *c, struct qimg_error *e)
-{
-	const struct header *h = &c->q->h;
-	size_t bytes = (size_t)h->rt_clusters << c->q->cluster_bits;
-
-	/* What lies behind the end is no table. */
-	if (!check_inside(c, h->rt_offset, bytes))
-		bytes = 0;
-	c->rt_size = (uint32_t)(bytes / 8);
-	c->rt = mem_array(max_u64(c->rt_size, 1), sizeof(*c->rt), e);
-	if (!c->rt)
-		return -1;
-	if (file_read(c->q->file, h->rt_offset, c->rt, bytes, e) < 0)
-		return error_prefix(e, "Refcount table");
-	for (uint32_t i = 0; i < c->rt_size; i++)
-		c->rt[i] = be64_get(&c->rt[i]);
-	return 0;
+	return check_use(c, 0, 1, 1, "the header", e);
 }
 
 /* ---- windows ---- */
 
 static int go_through_all(struct check *c, struct qimg_error *e)
 {
-	if (use_header(c, e) < 0 || use_blocks(c, e) < 0 || check_other(c, e) < 0 ||
+	if (use_header(c, e) < 0 || check_blocks(c, e) < 0 || check_other(c, e) < 0 ||
 	    check_tables(c, e) < 0)
 		return -1;
 	if (check_stopped(c))
@@ -314,7 +246,7 @@ static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
 		goto out;
 	c->r->passes++;
 	if (c->first)
-		drop_bad_blocks(c);
+		check_blocks_tell(c);
 	c->first = false;
 	if (c->full) {
 		ret = 0;
@@ -395,11 +327,11 @@ static int look(struct check *c, struct qimg_error *e)
 	c->low_room = min_u64(how->finding ? how->max_findings : 0, MOST_LOW);
 	c->low = mem_array(max_u64(c->low_room, 1), sizeof(*c->low), e);
 	c->buf = mem_buffer(max_u64(CHECK_PIECE, c->q->cluster_size), e);
-	if (!c->low || !c->buf || load_rt(c, e) < 0 || check_snapshots(c, e) < 0 ||
+	if (!c->low || !c->buf || check_blocks_load(c, e) < 0 || check_snapshots(c, e) < 0 ||
 	    check_gather(c, max_u64(memory / 2, ROOM_FOR_TABLES), e) < 0)
 		goto out;
 	c->total = ((uint64_t)c->tables + c->rt_size) << c->q->cluster_bits;
-	taken = c->table_room * sizeof(*c->table) + c->rt_size * sizeof(*c->rt) + CHECK_PIECE;
+	taken = c->table_room * sizeof(*c->table) + 2 * c->rt_size * sizeof(*c->rt) + CHECK_PIECE;
 	ret = check_windows(c, memory > 2 * taken ? memory - taken : memory / 2, e);
 	if (ret == 0 && check_fixes(c) && !c->again)
 		ret = repair_finish(c, e);
@@ -408,6 +340,7 @@ static int look(struct check *c, struct qimg_error *e)
 out:
 	snaptable_free(c->q);
 	free(c->rt);
+	free(c->block);
 	free(c->low);
 	free(c->buf);
 	free(c->table);

@@ -55,6 +55,8 @@ struct check {
 	uint64_t clusters;		/* of the file, a partial one included */
 	uint64_t *rt;			/* refcount table */
 	uint32_t rt_size;
+	uint64_t *block;		/* its blocks, by cluster; one that is named twice is there twice */
+	size_t blocks;
 	struct check_view *view;	/* the first is the active one */
 	uint32_t views;
 	struct check_table *table;	/* by offset */
@@ -71,7 +73,12 @@ struct check {
 	size_t lows, low_room;
 	bool wanted;			/* there is something to explain */
 	bool odd_copied;		/* COPIED is set, or missing, where it is wrong whatever the refcount */
-	bool overlaps;			/* some of that is metadata that shares its place */
+	bool overlaps;			/* some of that is metadata that shares its place, */
+	bool counts_overlap;		/* with the refcount table or a block of it */
+	bool table_overlap;		/* with the table */
+	bool table_lost, table_unread;	/* the refcount table is not within the file; it cannot be read */
+	bool blockless;			/* clusters in use have no refcount block */
+	uint64_t counts_unread;		/* pieces of refcount table and blocks that could not be read */
 	struct mend *mend;		/* of a repair */
 	uint64_t spare, spare_left;	/* clusters that were found for what has to be moved */
 	uint64_t space;			/* where the next free clusters are looked for; 0: not yet */
@@ -106,6 +113,16 @@ bool check_inside(const struct check *c, uint64_t off, uint64_t len);
 bool check_is_hole(struct check *c, uint64_t off, uint64_t len);
 bool check_stopped(const struct check *c);
 void check_progress(struct check *c, uint64_t bytes);
+
+/* ---- check_blocks.c: refcount table, places of refcount blocks ---- */
+
+int check_blocks_load(struct check *c, struct qimg_error *e);
+int check_blocks(struct check *c, struct qimg_error *e);
+/* Once, when it is known whether they are going to be mended. Entries that are no places of blocks are none then. */
+void check_blocks_tell(struct check *c);
+/* Whether the refcount table is in that cluster, or (counts) the table or a block. */
+bool check_is_table(const struct check *c, uint64_t cluster);
+bool check_is_counts(const struct check *c, uint64_t cluster);
 
 /* ---- check_other.c: snapshot table, bitmaps, encryption header ---- */
 

@@ -56,11 +56,12 @@ static int leak(struct check *c, struct run *run, uint64_t cluster, uint64_t sto
 
 static bool is_fixed(struct check *c, uint64_t cluster, uint64_t refs)
 {
-	return repair_mends(c) && refs <= c->q->refcount_max && repair_has_block(c, cluster);
+	return repair_mends_count(c, cluster) && refs <= c->q->refcount_max;
 }
 
 static int low(struct check *c, uint64_t cluster, uint64_t stored, uint64_t refs, struct qimg_error *e)
 {
+	c->blockless |= !repair_has_block(c, cluster);
 	if (c->lows == c->low_room) {
 		c->r->found[QIMG_FAULT_REFCOUNT]++;
 		c->r->corruptions_fixed += is_fixed(c, cluster, refs);
@@ -139,7 +140,7 @@ static int compare_block(struct check *c, uint64_t base, uint64_t span, const ui
 	uint64_t at = max_u64(base, c->from), end = min_u64(base + span, c->to);
 
 	while (at < end) {
-		uint64_t blank = refmap_blank(c->map, at);
+		uint64_t blank = block ? refmap_blank(c->map, at) : refmap_next(c->map, at) - at;
 		uint64_t n = min_u64(end - at, blank && !block ? blank : CHUNK - at % CHUNK);
 		uint64_t bits = n << order, bit = (at - base) << order;
 
@@ -160,13 +161,14 @@ static int read_blocks(struct check *c, uint32_t i, uint32_t *n, struct qimg_err
 {
 	uint32_t size = c->q->cluster_size, most = (uint32_t)max_u64(CHECK_PIECE / size, 1);
 	struct qimg_finding f = { .fault = QIMG_FAULT_UNREAD, .has_host = true, .host = c->rt[i],
-				  .host_len = size };
+				  .host_len = size, .fixed = repair_mends(c) };
 
 	for (*n = 1; *n < most && i + *n < c->rt_size && c->rt[i + *n] == c->rt[i] + (uint64_t)*n * size; )
 		++*n;
 	if (file_read(c->q->file, c->rt[i], c->buf, (size_t)*n * size, e) == 0)
 		return 0;
 	if (*n == 1) {
+		c->counts_unread++;
 		check_tell(c, &f, "refcount block %" PRIu32 " at 0x%" PRIx64 " cannot be read: %s", i, c->rt[i],
 			   e->msg);
 		return -1;

@@ -411,7 +411,7 @@ static void explain_copied(struct scan *s, const struct entry *en, uint64_t gues
 		return;
 	if (c->told[QIMG_FAULT_COPIED] < c->how->max_findings)
 		check_stored(c, cluster, &stored, &ignored);
-	f.fixed = repair_mends(c) && repair_has_block(c, cluster);
+	f.fixed = repair_mends_count(c, cluster);
 	check_tell(c, &f, "OFLAG_COPIED data cluster: l2_entry=%" PRIx64 " refcount=%" PRIu64, raw, stored);
 }
 
@@ -448,6 +448,7 @@ static void explain_entry(struct scan *s, const uint8_t *p, uint64_t guest)
 
 		if (refmap_is(c->map, REFMAP_LOW, k))
 			explain_low(s, k, guest);
+		f.fixed = repair_mends(c) && check_is_counts(c, k);
 		if (refmap_is(c->map, REFMAP_OVERLAP, k) && refmap_is(c->map, REFMAP_METADATA, k))
 			check_tell(c, &f, "the data of guest offset 0x%" PRIx64 " lies where metadata is, in the "
 				   "cluster at 0x%" PRIx64, guest, k << bits);
@@ -488,7 +489,7 @@ static void explain_l1(struct check *c)
 			continue;
 		if (c->told[QIMG_FAULT_COPIED] < c->how->max_findings)
 			check_stored(c, cluster, &stored, &ignored);
-		f.fixed = repair_mends(c) && repair_has_block(c, cluster);
+		f.fixed = repair_mends_count(c, cluster);
 		check_tell(c, &f, "OFLAG_COPIED L2 cluster: l1_index=%" PRIu32 " l1_entry=%" PRIx64
 			   " refcount=%" PRIu64, i, q->l1[i], stored);
 	}

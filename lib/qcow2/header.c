@@ -296,6 +296,8 @@ void header_free(struct header *h)
 
 	for (i = 0; i < h->ext_count; i++)
 		free(h->ext[i].data);
+	for (i = 0; i < HEADER_FAULTS; i++)
+		free(h->fault[i]);
 	free(h->ext);
 	free(h->rest);
 	free(h->backing_name);

@@ -39,6 +39,16 @@ struct header_extension {
 	uint8_t *data;
 };
 
+/* What may be wrong with a header that is read all the same: see header_read_damaged. */
+enum header_fault {
+	HEADER_FAULT_L1,		/* size of the disk, place and size of the L1 table */
+	HEADER_FAULT_COUNTS,		/* place and size of the refcount table, width of refcounts */
+	HEADER_FAULT_SNAPSHOTS,
+	HEADER_FAULT_BITMAPS,
+	HEADER_FAULT_REST,		/* its length, extensions, backing file name */
+	HEADER_FAULTS
+};
+
 /* All fields checked by header_read; offsets and counts can be trusted to be aligned and bounded. */
 struct header {
 	uint32_t version;
@@ -68,6 +78,7 @@ struct header {
 	uint64_t bitmap_dir_size, bitmap_dir_offset;
 	struct header_extension *ext;	/* unknown ones, and the feature name table */
 	size_t ext_count;
+	char *fault[HEADER_FAULTS];	/* NULL: none; of header_read_damaged alone */
 };
 
 /* The first n bytes of a file are those of a qcow2 image of a version that can exist. */

@@ -13,6 +13,7 @@
 
 #define REGION_BITS 13
 #define REGION (UINT32_C(1) << REGION_BITS)	/* clusters */
+#define FAR (64 * REGION)		/* clusters, for which it pays to look where there is anything */
 #define CELLS REFMAP_SOME		/* counts of two bits in a word */
 #define ONES UINT64_C(0x5555555555555555)
 
@@ -30,6 +31,8 @@ struct refmap {
 	uint64_t slots, regions;	/* a power of two, and how many of them are in use */
 	struct region *last;		/* that was looked for */
 	uint64_t end;
+	uint64_t *order;		/* the numbers of the regions, sorted */
+	uint64_t ordered;		/* so many were there when that was made */
 };
 
 int refmap_open(struct refmap **out, uint64_t from, uint64_t to, uint64_t memory, struct qimg_error *e)
@@ -59,6 +62,7 @@ void refmap_close(struct refmap *m)
 		free(r->count);
 		free(r);
 	}
+	free(m->order);
 	free(m->slot);
 	free(m);
 }
@@ -313,6 +317,51 @@ uint64_t refmap_blank(struct refmap *m, uint64_t cluster)
 	return REGION - (cluster & (REGION - 1));
 }
 
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool put_in_order(struct refmap *m)
+{
+	struct qimg_error ignored;
+	uint64_t n = 0;
+
+	if (m->ordered == m->regions)
+		return true;
+	free(m->order);
+	m->ordered = 0;
+	m->order = mem_array(m->regions, sizeof(*m->order), &ignored);
+	if (!m->order)
+		return false;
+	for (uint64_t i = 0; i < m->slots; i++)
+		if (m->slot[i])
+			m->order[n++] = m->slot[i]->number;
+	qsort(m->order, n, sizeof(*m->order), by_number);
+	m->ordered = n;
+	return true;
+}
+
+uint64_t refmap_next(struct refmap *m, uint64_t cluster)
+{
+	uint64_t number = cluster >> REGION_BITS, low = 0, high;
+
+	/* Without memory for that: one after the other. */
+	if (find(m, number) || !put_in_order(m))
+		return cluster;
+	for (high = m->ordered; low < high; ) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (m->order[middle] < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < m->ordered ? m->order[low] << REGION_BITS : UINT64_MAX;
+}
+
 /* ---- marks ---- */
 
 int refmap_set(struct refmap *m, enum refmap_mark mark, uint64_t cluster, uint64_t n,
@@ -377,6 +426,15 @@ bool refmap_any(struct refmap *m, enum refmap_mark mark, uint64_t cluster, uint6
 		uint64_t some = min_u64(n, REGION - i);
 		const struct region *r = find(m, cluster >> REGION_BITS);
 
+		if (!r && n > FAR) {
+			uint64_t next = refmap_next(m, cluster);
+
+			if (next - cluster >= n)
+				return false;
+			n -= next - cluster;
+			cluster = next;
+			continue;
+		}
 		i = r && r->mark[mark] ? first_marked(r->mark[mark], i, i + (uint32_t)some) : REGION;
 		if (i < REGION) {
 			if (which)

@@ -22,6 +22,7 @@ enum refmap_mark {
 	REFMAP_OVERLAP,		/* as well as something else */
 	REFMAP_ORPHAN,		/* leaked, and kept all the same */
 	REFMAP_LOWERED,		/* its refcount becomes 1, for which COPIED has to be set */
+	REFMAP_FREED,		/* nothing uses it any longer */
 	REFMAP_SEEN,		/* while that is told: by the first of them */
 	REFMAP_LOW,		/* its refcount is below the number of references */
 	REFMAP_WRONG_COPIED,	/* of the active entries that refer to it those with the bit are wrong */
@@ -53,6 +54,11 @@ bool refmap_any(struct refmap *m, enum refmap_mark mark, uint64_t cluster, uint6
 		uint64_t *which);
 /* Nothing refers to, and no mark is on, the n clusters from here on (0: on this one there may be). */
 uint64_t refmap_blank(struct refmap *m, uint64_t cluster);
+/*
+ * The first cluster from here on that is not blank, or of a piece of the file where one is not; UINT64_MAX: there is
+ * none. However long the file is, all of it is gone through in as many steps as there are such pieces.
+ */
+uint64_t refmap_next(struct refmap *m, uint64_t cluster);
 /* One behind the last cluster with a reference; 0: none has one. */
 uint64_t refmap_end(const struct refmap *m);
 void refmap_relax(struct refmap *m);	/* from now on it may take what it needs */

@@ -22,7 +22,9 @@ static bool is_hopeless(const struct check *c)
 {
 	const uint64_t *found = c->r->found;
 
-	return c->view[0].unusable || found[QIMG_FAULT_UNREAD] || found[QIMG_FAULT_HEADER] || c->overlaps;
+	/* Of refcounts what is lost can be counted anew. */
+	return c->view[0].unusable || found[QIMG_FAULT_UNREAD] > c->counts_unread ||
+	       found[QIMG_FAULT_HEADER] > c->table_lost || c->overlaps;
 }
 
 static bool is_structure(enum qimg_fault fault)
@@ -53,9 +55,6 @@ const char *repair_holds(const struct check *c)
 		enum qimg_fault fault;
 		const char *why;
 	} losing[] = {
-		{ QIMG_FAULT_UNREAD, "some metadata could not be read" },
-		{ QIMG_FAULT_HEADER, "tables that the header refers to are not in the file" },
-		{ QIMG_FAULT_OVERLAP, "metadata shares its place with other things" },
 		{ QIMG_FAULT_L1_ENTRY, "entries of L1 tables are broken" },
 		{ QIMG_FAULT_L2_ENTRY, "entries of L2 tables are broken" },
 		{ QIMG_FAULT_SUBCLUSTERS, "entries of L2 tables are broken" },
@@ -67,10 +66,16 @@ const char *repair_holds(const struct check *c)
 		{ QIMG_FAULT_CRYPT_HEADER, "the encryption header is not where it should be" },
 	};
 
+	if (c->r->found[QIMG_FAULT_UNREAD] > c->counts_unread)
+		return "some metadata could not be read";
+	if (c->view[0].unusable || c->r->found[QIMG_FAULT_HEADER] > c->table_lost)
+		return "tables that the header refers to are not in the file";
 	for (size_t i = 0; i < ARRAY_SIZE(losing); i++)
 		if (c->r->found[losing[i].fault] && !repair_mends_fault(c, losing[i].fault))
 			return losing[i].why;
-	return c->overlaps ? "metadata shares its place with other things" : NULL;
+	if (c->overlaps || (c->table_overlap && !repair_mends(c)))
+		return "metadata shares its place with other things";
+	return NULL;
 }
 
 bool repair_frees(const struct check *c)
@@ -101,9 +106,9 @@ static int mark_corrupt(struct check *c, struct qimg_error *e)
 static int mend_structures(struct check *c, struct qimg_error *e)
 {
 	c->spare_left = repair_entries_need(c) + repair_snapshots_need(c) + repair_bitmaps_need(c);
-	if (mark_corrupt(c, e) < 0 || repair_reserve(c, e) < 0)
+	if (repair_reserve(c, e) < 0)
 		return -1;
-	if ((repair_must_rebuild(c) ? repair_rebuild(c, e) : repair_raise(c, e)) < 0)
+	if ((repair_must_rebuild(c) ? repair_rebuild(c, e) : repair_raise(c, e)) < 0 || mark_corrupt(c, e) < 0)
 		return -1;
 	if (repair_snapshots(c, e) < 0 || repair_bitmaps(c, e) < 0 || repair_entries(c, e) < 0)
 		return -1;
@@ -128,7 +133,7 @@ int repair_window(struct check *c, struct qimg_error *e)
 	/* Not to leave behind other faults than there were, wherever this is interrupted. */
 	if (repair_frees(c) && !repair_mends(c) && repair_copied(c, e) < 0)
 		return -1;
-	return repair_lower(c, e);
+	return repair_lower(c, e) < 0 ? -1 : repair_give_back(c, e);
 }
 
 int repair_finish(struct check *c, struct qimg_error *e)

@@ -3,9 +3,9 @@
  * Mending what a check has found.
  *
  * Every moment is safe: a repair that was interrupted can be run again, and no guest data is lost on the way.
- *   1. When structures are to be mended, the image is marked corrupt (version 3): nobody else writes to it.
- *   2. Space for what has to be moved is found where nothing refers to, and is counted as used; then refcounts
+ *   1. Space for what has to be moved is found where nothing refers to, and is counted as used; then refcounts
  *      that are too low are raised, in place, or all of them are written anew elsewhere.
+ *   2. When structures are to be mended, the image is marked corrupt (version 3): nobody else writes to it.
  *   3. Structures are mended, and what shares its place is copied apart: copies are on stable storage before
  *      anything refers to them. Then all is read and counted afresh, until nothing of that kind is left.
  *   4. COPIED bits are made what goes with the number of references.
@@ -44,6 +44,8 @@ int repair_finish(struct check *c, struct qimg_error *e);
  * where there is room on a device (ENOSPC: nowhere). From then on they count as referenced, once.
  */
 int repair_find(struct check *c, uint64_t n, uint64_t *first, struct qimg_error *e);
+/* Up to *n of these, as they come. */
+int repair_find_some(struct check *c, uint64_t *n, uint64_t *first, struct qimg_error *e);
 /* Finds c->spare_left clusters, which then are taken one after the other. */
 int repair_reserve(struct check *c, struct qimg_error *e);
 /* n of these, in a row; host offset of the first. */
@@ -53,8 +55,10 @@ int repair_take(struct check *c, uint64_t n, uint64_t *host, struct qimg_error *
 
 /* So many refcounts are in a block. */
 uint64_t repair_span(const struct check *c);
-/* Whether there is a block that has the refcount of the cluster. */
+/* Whether there is a block, which shares its place with nothing, that has the refcount of the cluster. */
 bool repair_has_block(const struct check *c, uint64_t cluster);
+/* Whether its refcount is going to be what it has to be, when it is too low. */
+bool repair_mends_count(const struct check *c, uint64_t cluster);
 int repair_raise(struct check *c, struct qimg_error *e);
 int repair_copied(struct check *c, struct qimg_error *e);
 int repair_lower(struct check *c, struct qimg_error *e);

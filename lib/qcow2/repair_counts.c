@@ -22,9 +22,14 @@ uint64_t repair_span(const struct check *c)
 
 bool repair_has_block(const struct check *c, uint64_t cluster)
 {
-	uint64_t i = cluster / repair_span(c);
+	uint64_t i = cluster / repair_span(c), at = i < c->rt_size ? c->rt[i] : 0;
 
-	return i < c->rt_size && c->rt[i];
+	return at && !refmap_is(c->map, REFMAP_OVERLAP, at >> c->q->cluster_bits);
+}
+
+bool repair_mends_count(const struct check *c, uint64_t cluster)
+{
+	return repair_mends(c) && (repair_has_block(c, cluster) || repair_must_rebuild(c));
 }
 
 enum change { RAISE, LOWER };
@@ -48,7 +53,7 @@ static int change_blocks(struct check *c, enum change change, struct qimg_error 
 		bool changed = false;
 		struct qimg_error ignored;
 
-		if (!c->rt[i] || file_read(q->file, c->rt[i], c->buf, q->cluster_size, &ignored) < 0)
+		if (!repair_has_block(c, i * repair_span(c)) || file_read(q->file, c->rt[i], c->buf, q->cluster_size, &ignored) < 0)
 			continue;
 		for (uint64_t k = 0; k < repair_span(c); k++) {
 			uint64_t stored = entry_refcount_get(c->buf, order, k);
