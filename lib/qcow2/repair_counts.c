@@ -53,7 +53,8 @@ static int change_blocks(struct check *c, enum change change, struct qimg_error 
 		bool changed = false;
 		struct qimg_error ignored;
 
-		if (!repair_has_block(c, i * repair_span(c)) || file_read(q->file, c->rt[i], c->buf, q->cluster_size, &ignored) < 0)
+		if (!repair_has_block(c, i * repair_span(c)) ||
+		    file_read(q->file, c->rt[i], c->buf, q->cluster_size, &ignored) < 0)
 			continue;
 		for (uint64_t k = 0; k < repair_span(c); k++) {
 			uint64_t stored = entry_refcount_get(c->buf, order, k);

@@ -75,15 +75,6 @@ static int need_range(struct rebuild *b, uint64_t first, uint64_t n, struct qimg
 	return 0;
 }
 
-/* Whether a cluster without references is kept all the same, where no block says anything. */
-static bool is_kept(struct check *c, uint64_t cluster)
-{
-	if (refmap_is(c->map, REFMAP_ORPHAN, cluster))
-		return true;
-	return !repair_frees(c) && cluster < c->clusters &&
-	       !check_is_hole(c, cluster << c->q->cluster_bits, c->q->cluster_size);
-}
-
 /* One behind the last of the clusters from `first` on that need no block, up to `end`. */
 static uint64_t skip_unused(struct check *c, uint64_t first, uint64_t end)
 {
@@ -103,8 +94,7 @@ static uint64_t skip_unused(struct check *c, uint64_t first, uint64_t end)
 static int find_needed(struct rebuild *b, struct qimg_error *e)
 {
 	struct check *c = b->c;
-	unsigned bits = c->q->cluster_bits;
-	uint64_t at, limit = min_u64(div_up(c->clusters, b->span), MOST_BLOCKS);
+	uint64_t at, limit = min_u64(div_up(c->clusters, b->span), c->rt_size);
 
 	for (at = refmap_next(c->map, 0); at != UINT64_MAX && !check_stopped(c); at = refmap_next(c->map, at)) {
 		uint64_t i = at / b->span, end = (i + 1) * b->span;
@@ -116,13 +106,10 @@ static int find_needed(struct rebuild *b, struct qimg_error *e)
 	}
 	if (check_stopped(c))
 		return error_set(e, ECANCELED, "Interrupted");
-	for (uint64_t i = 0; i < limit; i++) {
-		bool holds = repair_has_block(c, i * b->span) ? !check_is_hole(c, c->rt[i], c->q->cluster_size) :
-			     !repair_frees(c) && !check_is_hole(c, i * b->span << bits, b->span << bits);
-
-		if (holds && need(b, i, e) < 0)
+	for (uint64_t i = 0; i < limit; i++)
+		if (repair_has_block(c, i * b->span) && !check_is_hole(c, c->rt[i], c->q->cluster_size) &&
+		    need(b, i, e) < 0)
 			return -1;
-	}
 	return 0;
 }
 
@@ -206,16 +193,13 @@ static void keep_stored(struct rebuild *b, uint64_t i, uint8_t *block)
 	}
 }
 
-static void keep_unknown(struct rebuild *b, uint64_t base, uint8_t *block)
+static void keep_orphans(struct rebuild *b, uint64_t base, uint8_t *block)
 {
-	struct check *c = b->c;
-	unsigned order = c->q->h.refcount_order;
+	uint64_t end = base + b->span;
 
-	if (repair_frees(c) && !refmap_any(c->map, REFMAP_ORPHAN, base, b->span, NULL))
-		return;
-	for (uint64_t k = 0; k < b->span && base + k < c->clusters; k++)
-		if (!refmap_count(c->map, base + k) && is_kept(c, base + k))
-			entry_refcount_put(block, order, k, 1);
+	for (uint64_t at = base; refmap_any(b->c->map, REFMAP_ORPHAN, at, end - at, &at); at++)
+		if (!refmap_count(b->c->map, at))
+			entry_refcount_put(block, b->c->q->h.refcount_order, at - base, 1);
 }
 
 /* The first of the old blocks that is not before the cluster. */
@@ -257,7 +241,7 @@ static int fill_block(struct rebuild *b, uint64_t i, uint8_t *block, struct qimg
 	if (repair_has_block(c, i * b->span))
 		keep_stored(b, i, block);
 	else
-		keep_unknown(b, base, block);
+		keep_orphans(b, base, block);
 	for (uint64_t at = max_u64(table, base); at < min_u64(table_end, end); at++)
 		if (drop_old(b, base, block, at, e) < 0)
 			return -1;
