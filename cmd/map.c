@@ -11,11 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "map_plot.h"
 #include "open.h"
 #include "ui.h"
 
 #define PIECE (UINT64_C(1) << 40)	/* bytes of the disk that are asked for at once: ^C is noticed between them */
 #define BUFFER 65536
+
+enum { PLOT = 256 };
 
 enum form { HUMAN, JSON, CSV };
 
@@ -26,6 +29,8 @@ static const struct opt options[] = {
 	  .help = "Show at most so many bytes of the disk" },
 	{ .id = 's', .letter = 's', .name = "start-offset", .kind = OPT_SIZE, .arg = "OFFSET",
 	  .help = "Begin at this offset of the disk" },
+	{ .id = PLOT, .name = "plot", .kind = OPT_FILE, .arg = "FILE.svg",
+	  .help = "Also draw a picture: disk against file" },
 	OPEN_OPT_SHARE,
 	{ .id = OPEN_OUTPUT, .name = "output", .kind = OPT_CHOICE, .arg = "FORM", .values = "human json csv",
 	  .help = "Text for people (human, the default: only what has data in a\nfile), json or csv: all of the disk" },
@@ -35,7 +40,9 @@ static const struct opt options[] = {
 struct map {
 	struct qimg_image *img;
 	enum form form;
+	struct map_plot *plot;		/* or NULL */
 	uint64_t printed;		/* lines */
+	bool failed;			/* there is something that the text cannot tell */
 	struct qimg_extent last;	/* found, and not printed yet; empty at first */
 };
 
@@ -130,15 +137,17 @@ static void print_csv(const struct qimg_extent *x)
 	putchar('\n');
 }
 
-static int print_human(const struct map *m, const struct qimg_extent *x)
+static int print_human(struct map *m, const struct qimg_extent *x)
 {
-	if (!has_data(x) || is_zero(x))
+	if (!has_data(x) || is_zero(x) || m->failed)
 		return 0;
 	if (!x->plain) {
+		m->failed = true;
 		ui_error("'%s' has %s clusters, at 0x%" PRIx64 ", which are in no file as they are: see "
 			 "--output=json", qimg_name(m->img), x->kind == QIMG_PACKED ? "compressed" : "encrypted",
 			 x->start);
-		return -1;
+		/* A picture tells it all the same. */
+		return m->plot ? 0 : -1;
 	}
 	printf("%#-16" PRIx64 "%#-16" PRIx64 "%#-16" PRIx64, x->start, x->len, x->host);
 	ui_text(stdout, x->path);
@@ -199,6 +208,8 @@ static int map_range(struct map *m, uint64_t start, uint64_t end)
 				 qimg_name(m->img), e.msg);
 			return -1;
 		}
+		if (m->plot)
+			map_plot_add(m->plot, &x);
 		if (add(m, &x) < 0)
 			return -1;
 	}
@@ -219,6 +230,8 @@ static int map(const struct args *a, struct map *m)
 		start = size;
 	if (len > size - start)
 		len = size - start;
+	if (args_has(a, PLOT) && !(m->plot = map_plot_new(start, start + len)))
+		return -1;
 	if (m->form == HUMAN)
 		printf("%-16s%-16s%-16s%s\n", "Offset", "Length", "Mapped to", "File");
 	else
@@ -226,7 +239,10 @@ static int map(const struct args *a, struct map *m)
 	ret = map_range(m, start, start + len);
 	if (m->form == JSON && !ret)
 		printf("]\n");
-	return ret;
+	if (m->plot && !ret)
+		ret = map_plot_write(m->plot, args_text(a, PLOT), qimg_name(m->img));
+	map_plot_free(m->plot);
+	return m->failed ? -1 : ret;
 }
 
 static int run(const struct args *a)

@@ -108,3 +108,35 @@ small_image() {
 	equal "$(wc -l <out)" 1 lines
 	grep -q '"length": 70368744177664,' out
 }
+
+# strokes SVG COLOUR: how many lines of that colour are in the picture's grid and strip
+strokes() {
+	python3 - "$1" "$2" <<-'PY'
+	import re, sys, xml.dom.minidom
+	n = 0
+	for p in xml.dom.minidom.parse(sys.argv[1]).getElementsByTagName("path"):
+	    if p.getAttribute("stroke") == sys.argv[2]:
+	        n += len(re.findall("M", p.getAttribute("d")))
+	print(n)
+	PY
+}
+
+@test "--plot draws a picture, also of what the text cannot tell" {
+	need python3
+	small_image
+	status=0
+	qimg map --plot=a.svg a.qcow2 >/dev/null 2>&1 || status=$?
+	equal "$status" 1 status
+	# 1/16 of 368 columns has data, one row a column or less, and the strip below.
+	[ "$(strokes a.svg '#0072b2')" -ge 23 ]
+	[ "$(strokes a.svg '#56b4e9')" -ge 23 ]
+	equal "$(strokes a.svg '#d55e00')" 0 "of a backing file"
+	qimg create -q -f qcow2 -b a.qcow2 -F qcow2 b.qcow2 3M
+	qimg map --output=json -s 1000 -l 2M --plot=b.svg b.qcow2 >/dev/null
+	[ "$(strokes b.svg '#d55e00')" -ge 11 ]
+	equal "$(strokes b.svg '#0072b2')" 0 "of the top"
+	qimg map --output=json -l 0 --plot=c.svg b.qcow2 >/dev/null
+	strokes c.svg x
+	! qimg map --plot=none/c.svg b.qcow2 2>err
+	grep -q none/c.svg err
+}
