@@ -107,8 +107,14 @@ int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_
 	       struct qimg_error *e)
 {
 	if (mark == REFMAP_OVERLAP) {
+		bool movable = refmap_any(c->map, REFMAP_MOVABLE, cluster, n, NULL);
+
 		c->wanted = true;
-		*(check_is_counts(c, cluster) ? &c->counts_overlap : &c->overlaps) = true;
+		c->overlaps_movable |= movable;
+		if (check_is_counts(c, cluster))
+			c->counts_overlap = true;
+		else if (!movable)
+			c->overlaps = true;
 		c->table_overlap |= check_is_table(c, cluster);
 	}
 	return c->full ? 0 : no_room(c, refmap_set(c->map, mark, cluster, n, e), e);
@@ -182,7 +188,8 @@ static int tell_overlaps(struct check *c, uint64_t first, uint64_t n, const char
 	     first = which + 1) {
 		struct qimg_finding f = { .fault = QIMG_FAULT_OVERLAP, .has_host = true,
 					  .host = which << bits, .host_len = c->q->cluster_size,
-					  .fixed = repair_mends(c) && check_is_counts(c, which) };
+					  .fixed = repair_mends(c) && (check_is_counts(c, which) ||
+								       refmap_is(c->map, REFMAP_MOVABLE, which)) };
 
 		if (refmap_is(c->map, REFMAP_SEEN, which))
 			check_tell(c, &f, "%s lies where %s is, in the cluster at 0x%" PRIx64, what,
@@ -207,6 +214,25 @@ int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const
 	if (check_add(c, first, n, times, e) < 0)
 		return -1;
 	return check_mark(c, REFMAP_METADATA, first, n, e);
+}
+
+int check_use_movable(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
+		      struct qimg_error *e)
+{
+	unsigned bits = c->q->cluster_bits;
+	uint64_t first = off >> bits, n = len ? ((off + len - 1) >> bits) - first + 1 : 0;
+
+	if (c->step == CHECK_COUNT && check_mark(c, REFMAP_MOVABLE, first, n, e) < 0)
+		return -1;
+	return check_use(c, off, len, times, what, e);
+}
+
+bool check_shares(const struct check *c, uint64_t off, uint64_t len)
+{
+	unsigned bits = c->q->cluster_bits;
+	uint64_t first = off >> bits, n = len ? ((off + len - 1) >> bits) - first + 1 : 0;
+
+	return refmap_any(c->map, REFMAP_OVERLAP, first, n, NULL);
 }
 
 /* ---- the header ---- */

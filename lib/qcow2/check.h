@@ -74,6 +74,7 @@ struct check {
 	bool wanted;			/* there is something to explain */
 	bool odd_copied;		/* COPIED is set, or missing, where it is wrong whatever the refcount */
 	bool overlaps;			/* some of that is metadata that shares its place, */
+	bool overlaps_movable;		/* with what a repair can write elsewhere */
 	bool counts_overlap;		/* with the refcount table or a block of it */
 	bool table_overlap;		/* with the table */
 	bool table_lost, table_unread;	/* the refcount table is not within the file; it cannot be read */
@@ -103,6 +104,11 @@ bool check_fixes(const struct check *c);
 /* A structure of len bytes is at off. Its clusters are counted, or (EXPLAIN) what it shares is told. */
 int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
 	      struct qimg_error *e);
+/* The same for what a repair can write elsewhere when it shares its place. */
+int check_use_movable(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
+		      struct qimg_error *e);
+/* Whether something of [off, off + len) shares its place with something else; when all was counted. */
+bool check_shares(const struct check *c, uint64_t off, uint64_t len);
 /* Adds to the counts; remembers when there was no room. */
 int check_add(struct check *c, uint64_t cluster, uint64_t n, uint64_t times, struct qimg_error *e);
 int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_t n,

@@ -29,13 +29,14 @@ static void tell_snapshot(struct check *c, enum qimg_fault fault, const struct s
 {
 	struct qimg_finding f = { .fault = fault, .has_host = true, .host = c->q->h.snapshots_offset,
 				  .host_len = c->snapshots_len, .snapshot = s ? s->name : NULL };
+	char about[1200];
 
 	if (s && fault == QIMG_FAULT_SNAPSHOT_L1) {
 		f.host = s->l1_offset;
 		f.host_len = (uint64_t)s->l1_size * 8;
 	}
 	if (s)
-		check_tell(c, &f, "snapshot '%s' (ID '%s'): %s", s->name, s->id, why);
+		check_tell(c, &f, "%s: %s", snaptable_about(s, about, sizeof(about)), why);
 	else
 		check_tell(c, &f, "%s", why);
 }
@@ -53,7 +54,7 @@ static void check_entry(struct check *c, uint32_t i)
 		tell_snapshot(c, QIMG_FAULT_SNAPSHOT_L1, s, e.msg);
 	c->view[c->views++] = (struct check_view){
 		.name = s->name, .l1_offset = s->l1_offset, .l1_size = s->l1_size,
-		.unusable = !is_aligned(s->l1_offset, c->q->cluster_size) ||
+		.unusable = !s->l1_offset || !is_aligned(s->l1_offset, c->q->cluster_size) ||
 			    !check_inside(c, s->l1_offset, (uint64_t)s->l1_size * 8) ||
 			    (uint64_t)s->l1_size * 8 > HEADER_MAX_L1_BYTES,
 	};
@@ -120,7 +121,9 @@ int check_snapshots(struct check *c, struct qimg_error *e)
 			*e = why;
 			return -1;
 		}
-		tell_snapshot(c, QIMG_FAULT_SNAPSHOT_TABLE, NULL, why.msg);
+		/* What the host cannot read is not damaged for that. */
+		tell_snapshot(c, why.code == EINVAL || why.code == EFBIG ? QIMG_FAULT_SNAPSHOT_TABLE :
+			      QIMG_FAULT_UNREAD, NULL, why.msg);
 	}
 	for (uint32_t i = 0; i < c->snapshots; i++) {
 		c->snapshots_len += q->snapshots[i].entry_len;
@@ -152,10 +155,10 @@ static int use_l1s(struct check *c, struct qimg_error *e)
 			snprintf(what, sizeof(what), "the L1 table of snapshot '%s'", v->name);
 		else
 			snprintf(what, sizeof(what), "the L1 table");
-		if (check_use(c, v->l1_offset, (uint64_t)v->l1_size * 8, 1, what, e) < 0)
+		if ((i ? check_use_movable : check_use)(c, v->l1_offset, (uint64_t)v->l1_size * 8, 1, what, e) < 0)
 			return -1;
 		if (!i && c->snapshots_len && check_inside(c, c->q->h.snapshots_offset, c->snapshots_len) &&
-		    check_use(c, c->q->h.snapshots_offset, c->snapshots_len, 1, "the snapshot table", e) < 0)
+		    check_use_movable(c, c->q->h.snapshots_offset, c->snapshots_len, 1, "the snapshot table", e) < 0)
 			return -1;
 	}
 	return 0;

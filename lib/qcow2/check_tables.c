@@ -446,6 +446,7 @@ static void explain_entry(struct scan *s, const uint8_t *p, uint64_t guest)
 	for (uint64_t k = first; k < first + n; k++) {
 		struct qimg_finding f = place(s, QIMG_FAULT_OVERLAP, k << bits, c->q->cluster_size, guest);
 
+		f.fixed = repair_mends(c) && refmap_is(c->map, REFMAP_MOVABLE, k);
 		if (refmap_is(c->map, REFMAP_LOW, k))
 			explain_low(s, k, guest);
 		f.fixed = repair_mends(c) && check_is_counts(c, k);

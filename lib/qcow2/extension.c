@@ -244,6 +244,37 @@ static uint8_t *put_kept(uint8_t *p, const struct header *h, bool feature_names)
 	return p;
 }
 
+static void put_bitmaps(const struct header *h, uint8_t *data)
+{
+	be32_put(data, h->nb_bitmaps);
+	be32_put(data + 4, 0);
+	be64_put(data + 8, h->bitmap_dir_size);
+	be64_put(data + 16, h->bitmap_dir_offset);
+}
+
+uint8_t *extension_update_bitmaps(const struct header *h, uint8_t *buf, uint32_t from, uint32_t to, size_t *len)
+{
+	uint32_t at = from, size;
+
+	for (*len = 0; to - at >= EXT_HEAD && be32_get(buf + at) != EXT_END; at += size) {
+		size = (uint32_t)min_u64(EXT_HEAD + round_up(be32_get(buf + at + 4), 8), to - at);
+		if (be32_get(buf + at) != EXT_BITMAPS || size < EXT_HEAD + EXT_BITMAPS_LEN)
+			continue;
+		if (h->has_bitmaps) {
+			put_bitmaps(h, buf + at + EXT_HEAD);
+			*len = EXT_BITMAPS_LEN;
+			return buf + at + EXT_HEAD;
+		}
+		/* An end in its place: eight bytes, which lie in one sector. */
+		if (to - at - size >= EXT_HEAD && be32_get(buf + at + size) == EXT_END) {
+			memset(buf + at, 0, EXT_HEAD);
+			*len = EXT_HEAD;
+			return buf + at;
+		}
+	}
+	return buf;
+}
+
 /* The order is the reference's: some scripts look for an extension where it always was. */
 void extension_encode(const struct header *h, uint8_t *buf)
 {
@@ -261,10 +292,7 @@ void extension_encode(const struct header *h, uint8_t *buf)
 	}
 	p = put_kept(p, h, true);
 	if (h->has_bitmaps) {
-		be32_put(data, h->nb_bitmaps);
-		be32_put(data + 4, 0);
-		be64_put(data + 8, h->bitmap_dir_size);
-		be64_put(data + 16, h->bitmap_dir_offset);
+		put_bitmaps(h, data);
 		p = put_one(p, EXT_BITMAPS, data, EXT_BITMAPS_LEN);
 	}
 	put_kept(p, h, false);

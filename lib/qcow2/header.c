@@ -434,3 +434,32 @@ int header_store_features(struct file *f, const struct header *h, struct qimg_er
 	be64_put(b + (HDR_AUTOCLEAR - HDR_INCOMPATIBLE), h->autoclear);
 	return file_write(f, HDR_INCOMPATIBLE, b, sizeof(b), e);
 }
+
+int header_store_snapshots(struct file *f, const struct header *h, struct qimg_error *e)
+{
+	uint8_t b[HDR_V2_LENGTH - HDR_NB_SNAPSHOTS];
+
+	be32_put(b, h->nb_snapshots);
+	be64_put(b + (HDR_SNAPSHOTS_OFFSET - HDR_NB_SNAPSHOTS), h->snapshots_offset);
+	return file_write(f, HDR_NB_SNAPSHOTS, b, sizeof(b), e);
+}
+
+int header_store_bitmaps(struct file *f, const struct header *h, struct qimg_error *e)
+{
+	uint64_t size = cluster_size_of(h), at;
+	uint8_t *buf = mem_buffer(size, e), *x;
+	uint32_t end;
+	size_t len = 0;
+	int ret = -1;
+
+	if (!buf)
+		return -1;
+	if (file_read(f, 0, buf, size, e) < 0 || check_backing(h, buf, &end, e) < 0)
+		goto out;
+	x = extension_update_bitmaps(h, buf, h->header_length, end, &len);
+	at = len ? (uint64_t)(x - buf) : 0;
+	ret = len ? file_write(f, at, x, len, e) : 0;
+out:
+	free(buf);
+	return ret;
+}

@@ -114,5 +114,11 @@ int header_store_l1(struct file *f, const struct header *h, struct qimg_error *e
 int header_store_rt(struct file *f, const struct header *h, struct qimg_error *e);
 int header_store_size(struct file *f, const struct header *h, struct qimg_error *e);
 int header_store_features(struct file *f, const struct header *h, struct qimg_error *e);
+int header_store_snapshots(struct file *f, const struct header *h, struct qimg_error *e);
+/*
+ * Stores the bitmaps extension where there is one, or (h->has_bitmaps not set) takes it out when it is the last. It may
+ * lie in two sectors: only while the autoclear bit is not set.
+ */
+int header_store_bitmaps(struct file *f, const struct header *h, struct qimg_error *e);
 
 #endif

@@ -104,6 +104,7 @@ struct qcow2 {
 	bool l2_file_direct;
 
 	struct snapshot *snapshots;	/* h.nb_snapshots, read on demand: see snaptable.h */
+	uint32_t snapshot_room;		/* as many as that were when they were read */
 };
 
 static inline struct qcow2 *qcow2_of(const struct qimg_image *img)

@@ -20,6 +20,7 @@ enum refmap_mark {
 	REFMAP_COPIED,		/* an entry of the active tables with the COPIED bit refers to it */
 	REFMAP_UNCOPIED,	/* and one without it */
 	REFMAP_OVERLAP,		/* as well as something else */
+	REFMAP_MOVABLE,		/* of the snapshots or bitmaps: a repair can write it elsewhere */
 	REFMAP_ORPHAN,		/* leaked, and kept all the same */
 	REFMAP_LOWERED,		/* its refcount becomes 1, for which COPIED has to be set */
 	REFMAP_FREED,		/* nothing uses it any longer */

@@ -14,7 +14,8 @@
 
 /* Faults of structures: these are mended before refcounts are. */
 static const enum qimg_fault structures[] = {
-	QIMG_FAULT_LEAK,	/* not one: there has to be something */
+	QIMG_FAULT_SNAPSHOT_TABLE,
+	QIMG_FAULT_SNAPSHOT_L1,
 };
 
 /* What leaves unknown who owns which cluster. */
@@ -30,7 +31,7 @@ static bool is_hopeless(const struct check *c)
 static bool is_structure(enum qimg_fault fault)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(structures); i++)
-		if (structures[i] == fault && fault != QIMG_FAULT_LEAK)
+		if (structures[i] == fault)
 			return true;
 	return false;
 }
@@ -73,7 +74,7 @@ const char *repair_holds(const struct check *c)
 	for (size_t i = 0; i < ARRAY_SIZE(losing); i++)
 		if (c->r->found[losing[i].fault] && !repair_mends_fault(c, losing[i].fault))
 			return losing[i].why;
-	if (c->overlaps || (c->table_overlap && !repair_mends(c)))
+	if (c->overlaps || ((c->table_overlap || c->overlaps_movable) && !repair_mends(c)))
 		return "metadata shares its place with other things";
 	return NULL;
 }
@@ -88,7 +89,7 @@ static bool has_structures(const struct check *c)
 	for (unsigned i = 0; i < QIMG_FAULTS; i++)
 		if (c->r->found[i] && repair_mends_fault(c, i))
 			return true;
-	return false;
+	return repair_mends(c) && c->overlaps_movable;
 }
 
 /* Nobody is to use the image before the repair is done, or was done again. */

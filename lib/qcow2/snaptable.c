@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Reading the snapshot table, and showing a snapshot's content.
+ * Reading and encoding the snapshot table, and showing a snapshot's content.
  *
  * The table is read when it is asked for, not at open: an image with a broken table can still be
  * read. Its entries have no fixed length, so that the header can only bound their number; here the
@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -92,6 +94,7 @@ int snaptable_load_some(struct qcow2 *q, uint32_t *count, struct qimg_error *e)
 	q->snapshots = mem_array(max_u64(q->h.nb_snapshots, 1), sizeof(*q->snapshots), e);
 	if (!q->snapshots)
 		return -1;
+	q->snapshot_room = q->h.nb_snapshots;
 	for (; *count < q->h.nb_snapshots; ++*count)
 		if (load_entry(q, *count, &off, &q->snapshots[*count], e) < 0)
 			return -1;
@@ -114,7 +117,7 @@ void snaptable_free(struct qcow2 *q)
 {
 	uint32_t i;
 
-	for (i = 0; q->snapshots && i < q->h.nb_snapshots; i++) {
+	for (i = 0; q->snapshots && i < q->snapshot_room; i++) {
 		free(q->snapshots[i].id);
 		free(q->snapshots[i].name);
 		free(q->snapshots[i].extra);
@@ -122,6 +125,70 @@ void snaptable_free(struct qcow2 *q)
 	free(q->snapshots);
 	q->snapshots = NULL;
 }
+
+/* ---- writing ---- */
+
+static uint64_t entry_size(const struct snapshot *s)
+{
+	return round_up(SNAP_HEAD + (uint64_t)s->extra_len + strlen(s->id) + strlen(s->name), 8);
+}
+
+uint64_t snaptable_size(const struct snapshot *s, uint32_t count)
+{
+	uint64_t size = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		size += entry_size(&s[i]);
+	return size;
+}
+
+int snaptable_set_extra(struct snapshot *s, uint32_t len, struct qimg_error *e)
+{
+	uint8_t *extra = mem_alloc(len, e);
+
+	if (!extra)
+		return -1;
+	memset(extra, 0, len);
+	memcpy(extra, s->extra, min_u64(len, s->extra_len));
+	free(s->extra);
+	s->extra = extra;
+	s->extra_len = len;
+	return 0;
+}
+
+static void encode_extra(const struct snapshot *s, uint8_t *p)
+{
+	memcpy(p, s->extra, s->extra_len);
+	if (s->extra_len >= SNAP_EXTRA_VM_SIZE + 8)
+		be64_put(p + SNAP_EXTRA_VM_SIZE, s->vm_size);
+	if (s->extra_len >= SNAP_EXTRA_DISK_SIZE + 8)
+		be64_put(p + SNAP_EXTRA_DISK_SIZE, s->disk_size);
+	if (s->extra_len >= SNAP_EXTRA_ICOUNT + 8)
+		be64_put(p + SNAP_EXTRA_ICOUNT, s->icount);
+}
+
+void snaptable_encode(const struct snapshot *s, uint32_t count, uint8_t *buf)
+{
+	for (uint32_t i = 0; i < count; i++, s++) {
+		size_t id = strlen(s->id), name = strlen(s->name);
+
+		be64_put(buf + SNAP_L1_OFFSET, s->l1_offset);
+		be32_put(buf + SNAP_L1_SIZE, s->l1_size);
+		be16_put(buf + SNAP_ID_LEN, (uint16_t)id);
+		be16_put(buf + SNAP_NAME_LEN, (uint16_t)name);
+		be32_put(buf + SNAP_DATE_SEC, s->date_sec);
+		be32_put(buf + SNAP_DATE_NSEC, s->date_nsec);
+		be64_put(buf + SNAP_CLOCK_NSEC, s->clock_nsec);
+		be32_put(buf + SNAP_VM_SIZE_32, s->vm_size > UINT32_MAX ? 0 : (uint32_t)s->vm_size);
+		be32_put(buf + SNAP_EXTRA_LEN, s->extra_len);
+		encode_extra(s, buf + SNAP_HEAD);
+		memcpy(buf + SNAP_HEAD + s->extra_len, s->id, id);
+		memcpy(buf + SNAP_HEAD + s->extra_len + id, s->name, name);
+		buf += entry_size(s);
+	}
+}
+
+/* ---- finding ---- */
 
 static const struct snapshot *find(const struct qcow2 *q, const char *id, const char *name)
 {
@@ -151,6 +218,19 @@ const struct snapshot *snaptable_find(struct qcow2 *q, const char *id, const cha
 	return s;
 }
 
+const char *snaptable_about(const struct snapshot *s, char *buf, size_t size)
+{
+	time_t when = s->date_sec;
+	struct tm tm;
+	char date[32] = "";
+
+	if (gmtime_r(&when, &tm))
+		strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S UTC", &tm);
+	snprintf(buf, size, "snapshot '%s' (ID '%s', taken %s, a disk of %" PRIu64 " bytes)", s->name, s->id, date,
+		 s->disk_size);
+	return buf;
+}
+
 int snaptable_check_l1(const struct qcow2 *q, const struct snapshot *s, struct qimg_error *e)
 {
 	uint64_t need = header_l1_need(s->disk_size, q->cluster_bits, q->extended);
@@ -165,6 +245,8 @@ int snaptable_check_l1(const struct qcow2 *q, const struct snapshot *s, struct q
 				 "L1 table size %" PRIu32 " of snapshot '%s' is too small: a "
 				 "virtual size of %" PRIu64 " bytes takes %" PRIu64 " entries",
 				 s->l1_size, s->name, s->disk_size, need);
+	if (s->l1_size && !s->l1_offset)
+		return error_set(e, EINVAL, "L1 table offset 0 of snapshot '%s' lies in the header", s->name);
 	if (!is_aligned(s->l1_offset, q->cluster_size))
 		return error_set(e, EINVAL,
 				 "L1 table offset 0x%" PRIx64 " of snapshot '%s' is not "

@@ -3,6 +3,7 @@
 #ifndef QCOW2_SNAPTABLE_H
 #define QCOW2_SNAPTABLE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct qcow2;
@@ -35,11 +36,21 @@ int snaptable_load(struct qcow2 *q, struct qimg_error *e);
 int snaptable_load_some(struct qcow2 *q, uint32_t *count, struct qimg_error *why);
 void snaptable_free(struct qcow2 *q);
 /*
+ * The table of these snapshots: its size, and its bytes, written to buf, which holds zeros. What is not known of
+ * their extra data is kept.
+ */
+uint64_t snaptable_size(const struct snapshot *s, uint32_t count);
+void snaptable_encode(const struct snapshot *s, uint32_t count, uint8_t *buf);
+/* Makes the extra data that long: cut, or with zeros behind it; fields that are known are set by snaptable_encode. */
+int snaptable_set_extra(struct snapshot *s, uint32_t len, struct qimg_error *e);
+/*
  * The snapshot with that ID or, when there is none, with that name; each may be NULL, then the other
  * alone decides; with both given both must fit. NULL: no such snapshot, *e says which was meant.
  */
 const struct snapshot *snaptable_find(struct qcow2 *q, const char *id, const char *name,
 				      struct qimg_error *e);
+/* "snapshot 'NAME' (ID '1', ...)": what it is, for people. Returns buf. */
+const char *snaptable_about(const struct snapshot *s, char *buf, size_t size);
 /* The L1 table of the snapshot is where one can be, and large enough for its size. */
 int snaptable_check_l1(const struct qcow2 *q, const struct snapshot *s, struct qimg_error *e);
 
