@@ -180,12 +180,12 @@ judges() {
 
 @test "random changes of metadata: no crash, no hang, the same verdict as another checker" {
 	need python3
-	run bad flip check "$QIMG" "$BATS_FILE_TMPDIR/sound" 1 "${FLIP_ROUNDS:-100}"
+	run bad flip check "$QIMG" "$BATS_FILE_TMPDIR/sound" 1 "${FLIP_ROUNDS:-400}"
 	[ "$status" -eq 0 ] || fail "$output"
 }
 
 @test "random changes of metadata: -r all mends or says what not, and leaves the data alone" {
 	need python3
-	run bad flip repair "$QIMG" "$BATS_FILE_TMPDIR/sound" 100001 "${FLIP_ROUNDS:-60}"
+	run bad flip repair "$QIMG" "$BATS_FILE_TMPDIR/sound" 100001 "${FLIP_ROUNDS:-700}"
 	[ "$status" -eq 0 ] || fail "$output"
 }

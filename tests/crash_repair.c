@@ -57,6 +57,7 @@ static const char *const images[] = {
 	"dirty-stale", "dirty-all-zero", "copied-all-wrong", "copied-wrong-l2",
 	"copied-wrong-extended", "copied-nothing-l1", "data-file-copied", "data-file-leak",
 	/* refcount structures that are written anew */
+	"counts-zero-v2", "block-lost-v2",
 	"every-refcount-zero", "block-zero", "block-noise", "table-zero", "table-noise",
 	"table-data", "table-entry-unaligned", "table-entry-end", "table-entry-far",
 	"table-entry-reserved", "table-entry-missing", "overlap-table-data", "overlap-table-long",

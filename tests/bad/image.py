@@ -13,11 +13,28 @@ LOW = 0x1FF                      # bits 0 to 8
 
 DIRTY, CORRUPT, EXTERNAL, ZSTD, EXTENDED = (1 << i for i in range(5))
 BITMAPS = 1                      # autoclear
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 EXT_BITMAPS, EXT_CRYPT, EXT_DATA_FILE = 0x23852875, 0x0537BE77, 0x44415441
 
 
 def up(n, unit):
     return (n + unit - 1) // unit * unit
+
+
+def unzstd(data, size):
+    """`size` bytes of a zstd frame that has only blocks of plain bytes and of one
+    byte repeated, as sound.py makes them; None: it is not one."""
+    if data[:5] != ZSTD_MAGIC + b"\xa0":
+        return None
+    out, at, last = b"", 9, 0
+    while not last and len(data) >= at + 4 and len(out) < size:
+        head = int.from_bytes(data[at:at + 3], "little")
+        last, kind, n = head & 1, head >> 1 & 3, head >> 3
+        if kind > 1:
+            return None
+        out += data[at + 3:at + 3 + n] if kind == 0 else data[at + 3:at + 4] * n
+        at += 3 + (n if kind == 0 else 1)
+    return out if len(out) == size else None
 
 
 class Field:
@@ -96,6 +113,10 @@ class Image:
     @property
     def extended(self):
         return bool(self.incompatible & EXTENDED)
+
+    @property
+    def zstd(self):
+        return bool(self.incompatible & ZSTD) and self.header_len > 104 and self.b[104] == 1
 
     @property
     def external(self):
@@ -282,14 +303,14 @@ class Image:
         return off % self.cluster or off + self.cluster > self.end
 
     def read_l2(self, table, start, guest, bad):
-        words, step = self.table(table, self.cluster // 8), self.entry_len // 8
+        words, step, cluster = self.table(table, self.cluster // 8), self.entry_len // 8, self.cluster
         for i in range(0, len(words), step):
-            off = start + i // step * self.cluster
+            off = start + i // step * cluster
             if off >= len(guest):
                 break
             if not words[i] and (step == 1 or not words[i + 1]):
                 continue
-            n = min(self.cluster, len(guest) - off)
+            n = min(cluster, len(guest) - off)
             data = self.read_entry(words[i], words[i + 1] if step > 1 else 0, off)
             if data is None:
                 bad.append((off, n))
@@ -303,6 +324,8 @@ class Image:
             off, end = self.stream(entry)
             if off >= len(self.b) or end > self.end or self.external:
                 return None
+            if self.zstd:
+                return unzstd(self.bytes(off, end - off), self.cluster)
             try:
                 data = zlib.decompressobj(-15).decompress(self.bytes(off, end - off), self.cluster)
             except zlib.error:

@@ -28,7 +28,9 @@ class Judge:
     def __init__(self, img):
         self.img = img
         self.found, self.refs, self.flags = {}, {}, []
-        self.size = img.cluster
+        # Asked for very often.
+        self.size, self.version, self.entry_len = img.cluster, img.version, img.entry_len
+        self.extended, self.external, self.end = img.extended, img.external, img.end
 
     def add(self, kind, at=None, n=8, **more):
         entry = {"kind": kind, **{k: v for k, v in more.items() if v is not None}}
@@ -46,7 +48,7 @@ class Judge:
             return "unaligned"
         if not off and n:
             return "header"
-        return "end" if off + (n or self.size) > self.img.end else None
+        return "end" if off + (n or self.size) > self.end else None
 
     def pointer(self, kind, at, off, reserved, **more):
         """Reports what is wrong with an entry; whether it can be followed."""
@@ -98,24 +100,25 @@ class Judge:
 
     def l2(self, view, table, start):
         img = self.img
-        words, step = img.table(table, self.size // 8), img.entry_len // 8
+        words, step = img.table(table, self.size // 8), self.entry_len // 8
         for k in range(0, len(words), step):
-            entry, bitmap = words[k], words[k + 1] if img.extended else 0
+            entry, bitmap = words[k], words[k + 1] if self.extended else 0
             if entry or bitmap:
                 self.entry(view, table + k * 8, entry, bitmap, [start + k // step * self.size, self.size])
 
     def entry(self, view, at, entry, bitmap, guest):
-        img = self.img
         where = {"guest": guest, "view": view}
         if entry & PACKED:
             return self.packed(at, entry, bitmap, where)
         host = entry & OFFSET
-        allowed = OFFSET | COPIED | (img.version > 2 and not img.extended)
+        allowed = OFFSET | COPIED | (self.version > 2 and not self.extended)
         if bitmap & bitmap >> 32 & 0xFFFF_FFFF:
-            self.add("subclusters", at, img.entry_len, detail="both", **where)
-        if bitmap & 0xFFFF_FFFF and not host and not img.external:
-            self.add("subclusters", at, img.entry_len, detail="nowhere", **where)
-        if img.external:
+            self.add("subclusters", at, self.entry_len, detail="both", **where)
+        if bitmap & 0xFFFF_FFFF and not host and not self.external:
+            self.add("subclusters", at, self.entry_len, detail="nowhere", **where)
+        if self.external:
+            if entry & ~int(allowed):
+                self.add("l2-entry", at, to=host, detail="reserved", **where)
             return self.in_data_file(at, entry, host, where)
         if not host:
             if entry & ~int(allowed) or entry & COPIED:
@@ -138,12 +141,12 @@ class Judge:
         img = self.img
         off, end = img.stream(entry)
         if bitmap:
-            self.add("subclusters", at, img.entry_len, detail="packed", **where)
+            self.add("subclusters", at, self.entry_len, detail="packed", **where)
         if entry & COPIED:
             self.add("copied", at, to=off, detail="packed", **where)
-        if img.external:
+        if self.external:
             self.add("data-file", at, to=off, detail="packed", **where)
-        elif off >> 56 or off >= len(img.b) or end > img.end:
+        elif off >> 56 or off >= len(img.b) or end > self.end:
             self.add("packed", at, to=off, detail="end", **where)
         else:
             self.ref(off & ~511, end - (off & ~511), "packed", where["guest"][0])

@@ -15,23 +15,23 @@ def over(d, host):
 
 # --------------------------------------------------- guest data over metadata
 
-def data_over(d, base, where, packed=False):
+def data_over(d, base, where, packed=False, guest=FREE):
     """A guest cluster that was not allocated refers to a cluster of metadata."""
     img = d.start(base())
     host = where(img) // img.cluster * img.cluster
-    img.put(img.l2_at(FREE), 8, host | COPIED)
+    img.put(img.l2_at(guest), 8, host | COPIED)
     if img.extended:
-        img.put(img.l2_at(FREE) + 8, 8, 0xFFFF_FFFF)
+        img.put(img.l2_at(guest) + 8, 8, 0xFFFF_FFFF)
     if packed:
         # Not with metadata: the count is all that tells.
         d.finds("refcount", host)
         d.may_at("overlap", host)
     else:
         over(d, host)
-        d.may_at("l2-entry", img.l2_at(FREE))
+        d.may_at("l2-entry", img.l2_at(guest))
     d.may("copied")
     if not d.secret:
-        d.hurts(FREE)
+        d.hurts(guest)
 
 
 TARGETS = {

@@ -31,6 +31,20 @@ def squeezed(guest, n):
     return content, deflate.compress(content) + deflate.flush()
 
 
+@functools.lru_cache
+def squeezed_zstd(guest, n):
+    """Noise and a run of one byte, in blocks that are stored and repeated."""
+    plain, block = noise("zstd", guest, n=n // 3), 1 << 16
+    content = plain + bytes([guest & 255]) * (n - len(plain))
+    out = image.ZSTD_MAGIC + b"\xa0" + n.to_bytes(4, "little")
+    for kind, data in (0, plain), (1, content[len(plain):]):
+        for at in range(0, len(data), block):
+            piece = data[at:at + block]
+            last = kind and at + block >= len(data)
+            out += (len(piece) << 3 | kind << 1 | last).to_bytes(3, "little") + (piece[:1] if kind else piece)
+    return content, out
+
+
 class L2:
     def __init__(self, host, entries, bitmaps):
         self.host, self.entries, self.bitmaps, self.views = host, entries, bitmaps, 1
@@ -41,9 +55,9 @@ class Sound:
     the name of the external data file."""
 
     def __init__(self, size, bits=16, refcount_bits=16, version=3, extended=False, external="",
-                 luks=False, lazy=False, rt_clusters=1, l1_spare=0):
+                 luks=False, lazy=False, zstd=False, rt_clusters=1, l1_spare=0):
         self.size, self.bits, self.version, self.extended = size, bits, version, extended
-        self.external, self.luks, self.lazy = external, luks, lazy
+        self.external, self.luks, self.lazy, self.zstd = external, luks, lazy, zstd
         self.refcount_bits, self.cluster = refcount_bits, 1 << bits
         self.per_l2 = self.cluster // (16 if extended else 8)
         self.rt_clusters = rt_clusters
@@ -137,7 +151,7 @@ class Sound:
     def packed(self, *guests):
         """Compressed, each right behind the one before."""
         for guest in guests:
-            content, stream = squeezed(guest, self.cluster)
+            content, stream = (squeezed_zstd if self.zstd else squeezed)(guest, self.cluster)
             self.table(guest)
             room = -self.pack_at % self.cluster if self.refcount_bits > 2 else 0
             if not room or room + self.cluster < len(stream):
@@ -295,7 +309,9 @@ class Sound:
         img.nb_snapshots, img.snapshots_off = len(self.views), snapshots_at
         at = VERSION[self.version]
         if self.version == 3:
-            img.incompatible = bool(self.external) * image.EXTERNAL | self.extended * image.EXTENDED
+            img.incompatible = bool(self.external) * image.EXTERNAL | self.extended * image.EXTENDED \
+                | self.zstd * image.ZSTD
+            img.put(104, 1, int(self.zstd))
             img.compatible = int(self.lazy)
             img.autoclear = image.BITMAPS if self.bitmaps else 0
             img.order, img.header_len = self.refcount_bits.bit_length() - 1, at
