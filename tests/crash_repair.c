@@ -183,7 +183,8 @@ static void judge_counts(struct run *r, struct qcheck_buf bytes)
 		/* What was marked before and is not any more has to be right. */
 		if (!r->old.corrupt)
 			more &= ~qcheck_marks(&r->old, c);
-		if (!more)
+		/* Where an entry pointed behind the end there is something now. */
+		if (!more || (r->old.count[QCHECK_ENTRY] && c >= r->old.clusters))
 			continue;
 		snprintf(text, sizeof(text), "the cluster at 0x%" PRIx64 " %s", c * q.cluster,
 			 more & QCHECK_IS_LOW ? "has a refcount that is too low" : "is shared, with COPIED");
