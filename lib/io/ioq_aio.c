@@ -3,6 +3,10 @@
  * The engine for Linux AIO, by its system calls. It is asynchronous for direct transfers only: through
  * the page cache io_submit would do the work itself, so that threads do it, as in the engine of that
  * name.
+ *
+ * What has ended is in a ring that the kernel maps into the process: it is read there, without a system call,
+ * unless there is something to wait for. The event costs the kernel time with each request, so that they get
+ * it only when somebody has asked for the descriptor.
  */
 #include "io/ioq_priv.h"
 
@@ -18,10 +22,20 @@
 #include "base/error.h"
 #include "base/mem.h"
 
+/* What aio_context_t points to. */
+struct ring {
+	uint32_t id, size, head, tail;	/* from head to tail: ended, and not taken yet */
+	uint32_t magic, compatible, incompatible, header_length;
+	struct io_event event[];
+};
+
+#define RING_MAGIC 0xa10a10a1
+
 struct aio {
 	aio_context_t context;
 	int event;			/* -1: there is none */
 	bool watched;			/* somebody waits for it */
+	unsigned silent;		/* under way, or to be submitted, without it */
 	unsigned pending;
 	struct iocb **start;		/* the first `pending` are not submitted yet */
 	struct iocb *cb;		/* by slot */
@@ -82,10 +96,18 @@ static void take_pending(struct aio *a, unsigned n)
 	memmove(a->start, a->start + n, a->pending * sizeof(a->start[0]));
 }
 
+static void ended(struct ioq *q, uint64_t slot, ssize_t result)
+{
+	struct aio *a = q->state;
+
+	a->silent -= !(a->cb[slot].aio_flags & IOCB_FLAG_RESFD);
+	ioq_advance(q, &q->slot[slot], result);
+}
+
 static void submit(struct ioq *q)
 {
 	struct aio *a = q->state;
-	struct ioq_io *io;
+	uint64_t slot;
 	long n;
 
 	while (a->pending) {
@@ -95,9 +117,9 @@ static void submit(struct ioq *q)
 			continue;
 		}
 		/* It refuses the first one. */
-		io = &q->slot[a->start[0]->aio_data];
+		slot = a->start[0]->aio_data;
 		take_pending(a, 1);
-		ioq_advance(q, io, n ? -errno : -EAGAIN);
+		ended(q, slot, n ? -errno : -EAGAIN);
 	}
 	q->put_off = false;
 }
@@ -119,13 +141,32 @@ static bool aio_start(struct ioq *q, struct ioq_io *io)
 	cb->aio_buf = (uintptr_t)r->buf + io->done;
 	cb->aio_nbytes = ioq_piece(io);
 	cb->aio_offset = (int64_t)(r->off + io->done);
-	cb->aio_flags = IOCB_FLAG_RESFD;
+	cb->aio_flags = a->watched ? IOCB_FLAG_RESFD : 0;
+	a->silent += !a->watched;
 	cb->aio_resfd = (uint32_t)a->event;
 	a->start[a->pending++] = cb;
 	q->put_off = true;
 	if (a->pending >= q->batch)
 		submit(q);
 	return true;
+}
+
+/* Those that have ended, into a->done. -1: the ring is of a kind not known here. */
+static long look(struct aio *a, unsigned most)
+{
+	struct ring *r = (struct ring *)(uintptr_t)a->context;
+	uint32_t head = r->head, tail = __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
+	long n = 0;
+
+	if (r->magic != RING_MAGIC || r->incompatible)
+		return -1;
+	while (n < (long)most && head != tail) {
+		a->done[n++] = r->event[head];
+		head = head + 1 < r->size ? head + 1 : 0;
+	}
+	if (n)
+		__atomic_store_n(&r->head, head, __ATOMIC_RELEASE);
+	return n;
 }
 
 static void aio_poll(struct ioq *q, bool wait)
@@ -141,17 +182,24 @@ static void aio_poll(struct ioq *q, bool wait)
 	/* A request that was refused may have ended by now. */
 	if (!q->engaged)
 		return;
-	n = syscall(SYS_io_getevents, a->context, (long)(wait && !q->finished.first), (long)q->depth,
-		    a->done, NULL);
+	wait = wait && !q->finished.first;
+	n = look(a, q->depth);
+	if (n < 0 || (!n && wait))
+		n = syscall(SYS_io_getevents, a->context, (long)wait, (long)q->depth, a->done, NULL);
 	ioq_pace(q, n == (long)q->engaged);
 	for (i = 0; i < n; i++)
-		ioq_advance(q, &q->slot[a->done[i].data], (ssize_t)a->done[i].res);
+		ended(q, a->done[i].data, (ssize_t)a->done[i].res);
+	/* Those who wait for the event have to come back for these. */
+	if (a->watched && a->silent)
+		eventfd_write(a->event, 1);
 }
 
 static int aio_fd(struct ioq *q)
 {
 	struct aio *a = q->state;
 
+	if (!a->watched && a->silent)
+		eventfd_write(a->event, 1);
 	a->watched = true;
 	return a->event;
 }
