@@ -41,7 +41,7 @@ static bool is_broken(const struct qcow2 *q, const struct bitmap_entry *d, const
 	uint32_t known = BITMAP_IN_USE | BITMAP_AUTO | BITMAP_EXTRA_COMPATIBLE;
 
 	return d->flags & BITMAP_IN_USE || d->flags & ~known ||
-	       (d->has_extra && !(d->flags & BITMAP_EXTRA_COMPATIBLE)) ||
+	       (d->extra_len && !(d->flags & BITMAP_EXTRA_COMPATIBLE)) ||
 	       d->granularity_bits < MIN_GRANULARITY || d->granularity_bits > MAX_GRANULARITY ||
 	       d->table_size != table_need(q, b) || !is_aligned(d->table_offset, q->cluster_size) ||
 	       !range_within(d->table_offset, (uint64_t)d->table_size * 8, file_size(q->file));

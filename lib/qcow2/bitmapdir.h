@@ -22,7 +22,10 @@ struct bitmap_entry {
 	uint32_t table_size;		/* entries */
 	uint32_t flags;
 	unsigned granularity_bits;	/* 0..63 */
-	bool has_extra;			/* data behind it that is not known here */
+	unsigned type;			/* 1, but for a check */
+	uint32_t name_len;		/* as stored: 1..1023, but for a check */
+	uint8_t *extra;			/* data behind it that is not known here */
+	uint32_t extra_len;
 };
 
 /*
@@ -31,7 +34,14 @@ struct bitmap_entry {
  */
 int bitmapdir_load(struct qcow2 *q, struct bitmap_entry **list, size_t *count,
 		   struct qimg_error *e);
-/* The directory of these bitmaps: its size, and its bytes, written to buf. Extra data is left out. */
+/*
+ * For a check: as many entries as can be told apart, also those that the header leaves out and that bitmapdir_check
+ * refuses. -1: that is not all that the header says, why tells what is wrong. To be freed in any case.
+ */
+int bitmapdir_load_some(struct qcow2 *q, struct bitmap_entry **list, size_t *count, struct qimg_error *why);
+/* Whether type, granularity and name are what they can be; -1: e tells what is not. */
+int bitmapdir_check(const struct bitmap_entry *b, size_t index, struct qimg_error *e);
+/* The directory of these bitmaps: its size, and its bytes, written to buf. */
 uint64_t bitmapdir_size(const struct bitmap_entry *list, size_t count);
 void bitmapdir_encode(const struct bitmap_entry *list, size_t count, uint8_t *buf);
 void bitmapdir_free(struct bitmap_entry *list, size_t count);

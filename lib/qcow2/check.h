@@ -19,6 +19,7 @@
 #include "qcow2/refmap.h"
 #include "qimg.h"
 
+struct bitmap_entry;
 struct mend;
 struct qcow2;
 
@@ -130,11 +131,24 @@ void check_blocks_tell(struct check *c);
 bool check_is_table(const struct check *c, uint64_t cluster);
 bool check_is_counts(const struct check *c, uint64_t cluster);
 
-/* ---- check_other.c: snapshot table, bitmaps, encryption header ---- */
+/* ---- check_other.c: snapshot table, encryption header ---- */
 
 /* Finds the views. */
 int check_snapshots(struct check *c, struct qimg_error *e);
 int check_other(struct check *c, struct qimg_error *e);
+/* Sorts the names. The next one from *i on that comes twice; NULL: there is none. */
+const char *check_twin(const char **name, size_t n, size_t *i);
+
+/* ---- check_bitmaps.c ---- */
+
+int check_bitmaps(struct check *c, struct qimg_error *e);
+/*
+ * What is wrong with the entry of the directory, or NULL. *usable: its table can be looked at. *bytes is what the tables
+ * of those before it take.
+ */
+const char *check_bitmap_fault(struct check *c, const struct bitmap_entry *b, uint64_t *bytes, bool *usable);
+/* The entries that the table of a bitmap takes. */
+uint64_t check_bitmap_need(const struct check *c, unsigned granularity_bits);
 
 /* ---- check_tables.c: L1 and L2 tables ---- */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Checking an image: L1 tables, the snapshot table, bitmaps and the encryption header. */
+/* Checking an image: L1 tables, the snapshot table and the encryption header. */
 #include "qcow2/check.h"
 
 #include <errno.h>
@@ -12,16 +12,12 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "io/file.h"
-#include "qcow2/bitmapdir.h"
 #include "qcow2/entry.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/snaptable.h"
 
 #define LEAST_EXTRA 16			/* bytes of extra data that version 3 asks for */
 #define MOST_EXTRA 1024			/* that the reference keeps */
-#define BITMAP_FLAGS_KNOWN (BITMAP_IN_USE | BITMAP_AUTO | BITMAP_EXTRA_COMPATIBLE)
-#define MIN_GRANULARITY 9
-#define MAX_GRANULARITY 31
 
 /* ---- snapshots ---- */
 
@@ -65,8 +61,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorts the names. The next one from *i on that comes twice; NULL: there is none. */
-static const char *next_twin(const char **name, size_t n, size_t *i)
+const char *check_twin(const char **name, size_t n, size_t *i)
 {
 	if (!*i)
 		qsort(name, n, sizeof(*name), by_name);
@@ -87,7 +82,7 @@ static int check_ids(struct check *c, struct qimg_error *e)
 		return -1;
 	for (uint32_t i = 0; i < n; i++)
 		id[i] = c->q->snapshots[i].id;
-	for (size_t i = 0; (twin = next_twin(id, n, &i)); )
+	for (size_t i = 0; (twin = check_twin(id, n, &i)); )
 		check_tell(c, &f, "two snapshots have the ID '%s'", twin);
 	free(id);
 	return 0;
@@ -164,130 +159,6 @@ static int use_l1s(struct check *c, struct qimg_error *e)
 	return 0;
 }
 
-/* ---- bitmaps ---- */
-
-static void tell_bitmap(struct check *c, enum qimg_fault fault, const struct bitmap_entry *b, uint64_t host,
-			uint64_t len, const char *why)
-{
-	struct qimg_finding f = { .fault = fault, .has_host = true, .host = host, .host_len = len };
-
-	if (!c->first || c->step != CHECK_COUNT)
-		return;
-	if (b)
-		check_tell(c, &f, "bitmap '%s': %s", b->name, why);
-	else
-		check_tell(c, &f, "%s", why);
-}
-
-/* What is wrong with the entry of the directory, or NULL. *usable: its table can be looked at. */
-static const char *bitmap_fault(const struct check *c, const struct bitmap_entry *b, bool *usable)
-{
-	uint64_t bytes = (uint64_t)b->table_size * 8, bits, need;
-
-	*usable = false;
-	if (!is_aligned(b->table_offset, c->q->cluster_size))
-		return "its table is not aligned to a cluster";
-	if (!check_inside(c, b->table_offset, bytes))
-		return "its table does not lie within the file";
-	*usable = true;
-	if (b->flags & ~(uint32_t)BITMAP_FLAGS_KNOWN)
-		return "unknown flags are set";
-	if (b->granularity_bits < MIN_GRANULARITY || b->granularity_bits > MAX_GRANULARITY)
-		return "its granularity is none that is in use (512 bytes to 2 GiB)";
-	bits = div_up(c->q->h.size, UINT64_C(1) << b->granularity_bits);
-	need = div_up(div_up(bits, 8), c->q->cluster_size);
-	/* One that was not written back may be of another size of the disk. */
-	if (b->table_size != need && !(b->flags & BITMAP_IN_USE))
-		return "the size of its table does not go with the disk";
-	return NULL;
-}
-
-static int use_bitmap_table(struct check *c, const struct bitmap_entry *b, struct qimg_error *e)
-{
-	uint32_t size = c->q->cluster_size, most = CHECK_PIECE / 8, n;
-
-	for (uint32_t first = 0; first < b->table_size && !check_stopped(c); first += n) {
-		uint64_t at = b->table_offset + (uint64_t)first * 8;
-
-		n = (uint32_t)min_u64(b->table_size - first, most);
-		if (file_read(c->q->file, at, c->buf, (size_t)n * 8, e) < 0) {
-			tell_bitmap(c, QIMG_FAULT_UNREAD, b, at, (uint64_t)n * 8, e->msg);
-			continue;
-		}
-		for (uint32_t i = 0; i < n; i++) {
-			uint64_t entry = be64_get(c->buf + (size_t)i * 8), off = entry & ~UINT64_C(1);
-
-			if (!off)
-				continue;
-			if (entry & 1 || off >> 56 || !is_aligned(off, size))
-				tell_bitmap(c, QIMG_FAULT_BITMAP_ENTRY, b, off, size, "an entry of its table is "
-					    "not aligned to a cluster, or reserved bits are set");
-			else if (!check_inside(c, off, size))
-				tell_bitmap(c, QIMG_FAULT_BITMAP_ENTRY, b, off, size, "an entry of its table "
-					    "points beyond the end of the file");
-			else if (check_use(c, off, size, 1, "the data of a bitmap", e) < 0)
-				return -1;
-		}
-	}
-	return 0;
-}
-
-static int use_bitmap(struct check *c, const struct bitmap_entry *b, struct qimg_error *e)
-{
-	uint64_t bytes = (uint64_t)b->table_size * 8;
-	bool usable;
-	const char *why = bitmap_fault(c, b, &usable);
-
-	if (why)
-		tell_bitmap(c, QIMG_FAULT_BITMAP_DIRECTORY, b, b->table_offset, bytes, why);
-	if (!usable || !b->table_size)
-		return 0;
-	if (check_use(c, b->table_offset, bytes, 1, "the table of a bitmap", e) < 0)
-		return -1;
-	return use_bitmap_table(c, b, e);
-}
-
-static int check_names(struct check *c, const struct bitmap_entry *list, size_t n, struct qimg_error *e)
-{
-	const struct header *h = &c->q->h;
-	const char **name = mem_array(n, sizeof(*name), e), *twin;
-	char why[HEADER_MAX_NAME + 40];
-
-	if (!name)
-		return -1;
-	for (size_t i = 0; i < n; i++)
-		name[i] = list[i].name;
-	for (size_t i = 0; (twin = next_twin(name, n, &i)); ) {
-		snprintf(why, sizeof(why), "two bitmaps have the name '%s'", twin);
-		tell_bitmap(c, QIMG_FAULT_BITMAP_DIRECTORY, NULL, h->bitmap_dir_offset, h->bitmap_dir_size, why);
-	}
-	free(name);
-	return 0;
-}
-
-static int use_bitmaps(struct check *c, struct qimg_error *e)
-{
-	const struct header *h = &c->q->h;
-	struct bitmap_entry *list = NULL;
-	struct qimg_error why;
-	size_t count = 0;
-	int ret = 0;
-
-	if (!h->has_bitmaps || !(h->autoclear & AUTOCLEAR_BITMAPS))
-		return 0;
-	if (check_inside(c, h->bitmap_dir_offset, h->bitmap_dir_size))
-		ret = check_use(c, h->bitmap_dir_offset, h->bitmap_dir_size, 1, "the bitmap directory", e);
-	if (ret == 0 && bitmapdir_load(c->q, &list, &count, &why) < 0)
-		tell_bitmap(c, QIMG_FAULT_BITMAP_DIRECTORY, NULL, h->bitmap_dir_offset, h->bitmap_dir_size,
-			    why.msg);
-	for (size_t i = 0; ret == 0 && i < count; i++)
-		ret = use_bitmap(c, &list[i], e);
-	if (ret == 0 && count)
-		ret = check_names(c, list, count, e);
-	bitmapdir_free(list, count);
-	return ret;
-}
-
 /* ---- encryption ---- */
 
 static int use_crypt(struct check *c, struct qimg_error *e)
@@ -308,7 +179,7 @@ static int use_crypt(struct check *c, struct qimg_error *e)
 
 int check_other(struct check *c, struct qimg_error *e)
 {
-	if (use_l1s(c, e) < 0 || use_bitmaps(c, e) < 0)
+	if (use_l1s(c, e) < 0 || check_bitmaps(c, e) < 0)
 		return -1;
 	return use_crypt(c, e);
 }

@@ -16,6 +16,8 @@
 static const enum qimg_fault structures[] = {
 	QIMG_FAULT_SNAPSHOT_TABLE,
 	QIMG_FAULT_SNAPSHOT_L1,
+	QIMG_FAULT_BITMAP_DIRECTORY,
+	QIMG_FAULT_BITMAP_ENTRY,
 };
 
 /* What leaves unknown who owns which cluster. */

@@ -88,7 +88,7 @@ uint64_t repair_entries_need(const struct check *c);
 int repair_entries(struct check *c, struct qimg_error *e);
 uint64_t repair_snapshots_need(const struct check *c);
 int repair_snapshots(struct check *c, struct qimg_error *e);
-uint64_t repair_bitmaps_need(const struct check *c);
+uint64_t repair_bitmaps_need(struct check *c);
 int repair_bitmaps(struct check *c, struct qimg_error *e);
 
 /* ---- repair_free.c ---- */
