@@ -143,8 +143,8 @@ const char *check_twin(const char **name, size_t n, size_t *i);
 
 int check_bitmaps(struct check *c, struct qimg_error *e);
 /*
- * What is wrong with the entry of the directory, or NULL. *usable: its table can be looked at. *bytes is what the tables
- * of those before it take.
+ * What is wrong with the entry of the directory, or NULL. *usable: its table can be looked at. *bytes is what
+ * the tables of those before it take.
  */
 const char *check_bitmap_fault(struct check *c, const struct bitmap_entry *b, uint64_t *bytes, bool *usable);
 /* The entries that the table of a bitmap takes. */
