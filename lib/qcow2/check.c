@@ -242,6 +242,21 @@ static int use_header(struct check *c, struct qimg_error *e)
 	return check_use(c, 0, 1, 1, "the header", e);
 }
 
+/* Those of tables that others look at are told there. */
+static void tell_header(struct check *c)
+{
+	static const enum header_fault own[] = { HEADER_FAULT_L1, HEADER_FAULT_LENGTH, HEADER_FAULT_EXTENSIONS,
+						 HEADER_FAULT_BACKING, HEADER_FAULT_RAW };
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
+		struct qimg_finding f = { .fault = QIMG_FAULT_HEADER, .has_host = true, .host_len = c->q->cluster_size,
+					  .fixed = repair_mends_header(c, own[i]) };
+
+		if (c->q->h.fault[own[i]])
+			check_tell(c, &f, "%s", c->q->h.fault[own[i]]);
+	}
+}
+
 /* ---- windows ---- */
 
 static int go_through_all(struct check *c, struct qimg_error *e)
@@ -271,8 +286,10 @@ static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
 	if (go_through_all(c, e) < 0)
 		goto out;
 	c->r->passes++;
-	if (c->first)
+	if (c->first) {
+		tell_header(c);
 		check_blocks_tell(c);
+	}
 	c->first = false;
 	if (c->full) {
 		ret = 0;
@@ -379,7 +396,7 @@ static int reload(struct qcow2 *q, struct qimg_error *e)
 {
 	struct header h;
 
-	if (header_read(q->file, &h, e) < 0)
+	if (header_read_damaged(q->file, &h, e) < 0)
 		return -1;
 	snaptable_free(q);
 	header_free(&q->h);

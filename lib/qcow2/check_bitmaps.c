@@ -153,6 +153,9 @@ int check_bitmaps(struct check *c, struct qimg_error *e)
 	size_t count = 0;
 	int ret = 0;
 
+	if (h->fault[HEADER_FAULT_BITMAPS])
+		tell_bitmap(c, QIMG_FAULT_BITMAP_DIRECTORY, NULL, 0, c->q->cluster_size,
+			    h->fault[HEADER_FAULT_BITMAPS]);
 	if (!h->has_bitmaps || !(h->autoclear & AUTOCLEAR_BITMAPS))
 		return 0;
 	if (check_inside(c, h->bitmap_dir_offset, h->bitmap_dir_size))

@@ -112,6 +112,8 @@ static void tell_table(struct check *c)
 		check_tell(c, &f, "the refcount table at 0x%" PRIx64 " cannot be read", f.host);
 	} else if (h->fault[HEADER_FAULT_COUNTS]) {
 		c->table_lost = true;
+		f.host = 0;
+		f.host_len = c->q->cluster_size;
 		check_tell(c, &f, "%s", h->fault[HEADER_FAULT_COUNTS]);
 	} else if (!c->rt_size) {
 		c->table_lost = true;

@@ -31,6 +31,9 @@ static void tell_snapshot(struct check *c, enum qimg_fault fault, const struct s
 		f.host = s->l1_offset;
 		f.host_len = (uint64_t)s->l1_size * 8;
 	}
+	/* A fault of the header, which has no place of the table. */
+	if (!f.host)
+		f.host_len = c->q->cluster_size;
 	if (s)
 		check_tell(c, &f, "%s: %s", snaptable_about(s, about, sizeof(about)), why);
 	else
@@ -108,6 +111,8 @@ int check_snapshots(struct check *c, struct qimg_error *e)
 			   "the file", q->l1_offset, q->l1_size);
 		c->view[0].unusable = true;
 	}
+	if (h->fault[HEADER_FAULT_SNAPSHOTS])
+		tell_snapshot(c, QIMG_FAULT_SNAPSHOT_TABLE, NULL, h->fault[HEADER_FAULT_SNAPSHOTS]);
 	if (!h->nb_snapshots)
 		return 0;
 	snaptable_free(q);

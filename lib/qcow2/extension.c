@@ -79,7 +79,8 @@ static int get_crypt(struct header *h, const uint8_t *data, uint32_t len, struct
 		    len, EXT_CRYPT_LEN);
 	h->crypt_offset = be64_get(data);
 	h->crypt_length = be64_get(data + 8);
-	if (!is_aligned(h->crypt_offset, UINT64_C(1) << h->cluster_bits) || !h->crypt_offset)
+	/* Whether it lies within the file is not looked at here, either: check tells both. */
+	if (!h->lenient && (!is_aligned(h->crypt_offset, UINT64_C(1) << h->cluster_bits) || !h->crypt_offset))
 		return error_set(e, EINVAL,
 				 "Encryption header offset 0x%" PRIx64
 				 " is not aligned to a cluster of %" PRIu64 " bytes",
@@ -124,17 +125,17 @@ static int get_bitmaps(struct header *h, const uint8_t *data, uint32_t len, stru
 	if (h->has_bitmaps)
 		return error_set(e, EINVAL, "The header has two bitmaps extensions");
 	if (len != EXT_BITMAPS_LEN) {
-		if (!trusted)
-			return add_unknown(h, EXT_BITMAPS, data, len, e);
-		return error_set(e, EINVAL,
-				 "The bitmaps extension is %" PRIu32 " bytes long, not %d", len,
-				 EXT_BITMAPS_LEN);
+		error_set(e, EINVAL, "The bitmaps extension is %" PRIu32 " bytes long, not %d", len,
+			  EXT_BITMAPS_LEN);
+		if (trusted && header_pass(h, HEADER_FAULT_BITMAPS, e) < 0)
+			return -1;
+		return add_unknown(h, EXT_BITMAPS, data, len, e);
 	}
 	h->nb_bitmaps = be32_get(data);
 	h->bitmap_dir_size = be64_get(data + 8);
 	h->bitmap_dir_offset = be64_get(data + 16);
 	if (check_bitmaps(h, be32_get(data + 4), trusted ? e : &ignored) < 0) {
-		if (trusted)
+		if (trusted && header_pass(h, HEADER_FAULT_BITMAPS, e) < 0)
 			return -1;
 		h->nb_bitmaps = 0;
 		h->bitmap_dir_size = h->bitmap_dir_offset = 0;
@@ -187,10 +188,12 @@ int extension_decode(struct header *h, const uint8_t *buf, uint32_t from, uint32
 		/* The padding of the last one may be missing where the area ends. */
 		at += (uint32_t)min_u64(round_up(len, 8), to - at);
 	}
-	if ((h->autoclear & AUTOCLEAR_BITMAPS) && !h->has_bitmaps)
-		return error_set(e, EINVAL,
-				 "Autoclear feature bit 0 (bitmaps) is set, but the header "
-				 "has no bitmaps extension");
+	if ((h->autoclear & AUTOCLEAR_BITMAPS) && !h->has_bitmaps && !h->fault[HEADER_FAULT_BITMAPS]) {
+		error_set(e, EINVAL, "Autoclear feature bit 0 (bitmaps) is set, but the header "
+			  "has no bitmaps extension");
+		if (header_pass(h, HEADER_FAULT_BITMAPS, e) < 0)
+			return -1;
+	}
 	if (h->crypt_method == CRYPT_LUKS && !h->has_crypt)
 		return error_set(e, EINVAL,
 				 "Encryption method 2 (LUKS) is set, but the header has no "

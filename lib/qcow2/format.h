@@ -12,6 +12,7 @@
 #define FORMAT_MAX_CLUSTER_BITS 21
 #define FORMAT_MIN_EXTENDED_BITS 14		/* extended L2 entries need 16 KiB clusters */
 #define FORMAT_MAX_REFCOUNT_ORDER 6
+#define FORMAT_REFCOUNT_ORDER 4			/* where nobody asks for another */
 
 /* ---- header ---- */
 

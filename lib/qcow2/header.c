@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/range.h"
+#include "base/zero.h"
 #include "image/image.h"
 #include "io/file.h"
 #include "qcow2/extension.h"
@@ -38,6 +39,17 @@ uint64_t header_l1_need(uint64_t size, unsigned cluster_bits, bool extended)
 
 /* ---- reading ---- */
 
+int header_pass(struct header *h, enum header_fault fault, struct qimg_error *e)
+{
+	struct qimg_error ignored;
+
+	if (!h->lenient || e->code == ENOMEM)
+		return -1;
+	if (!h->fault[fault])
+		h->fault[fault] = mem_strdup(e->msg, &ignored);
+	return h->fault[fault] ? 0 : error_nomem(e);
+}
+
 /* A table has to start at a cluster of its own behind the header. */
 static int check_offset(const struct header *h, const char *what, uint64_t off,
 			struct qimg_error *e)
@@ -57,7 +69,7 @@ static int check_offset(const struct header *h, const char *what, uint64_t off,
 	return 0;
 }
 
-static int check_features(const struct header *h, struct qimg_error *e)
+static int check_features(struct header *h, struct qimg_error *e)
 {
 	bool bit = h->incompatible & INCOMPAT_COMPRESSION;
 
@@ -80,13 +92,19 @@ static int check_features(const struct header *h, struct qimg_error *e)
 				 "Extended L2 entries need clusters of at least %u bytes, "
 				 "these have %" PRIu64,
 				 1u << FORMAT_MIN_EXTENDED_BITS, cluster_size_of(h));
-	if ((h->autoclear & AUTOCLEAR_DATA_FILE_RAW) && !(h->incompatible & INCOMPAT_DATA_FILE))
-		return error_set(e, EINVAL,
-				 "Autoclear feature bit 1 (raw external data) is set, but "
-				 "incompatible feature bit 2 (external data file) is not");
-	if (h->refcount_order > FORMAT_MAX_REFCOUNT_ORDER)
-		return error_set(e, EINVAL, "Refcount order %u is more than %d (64 bits)",
-				 h->refcount_order, FORMAT_MAX_REFCOUNT_ORDER);
+	if ((h->autoclear & AUTOCLEAR_DATA_FILE_RAW) && !(h->incompatible & INCOMPAT_DATA_FILE)) {
+		error_set(e, EINVAL, "Autoclear feature bit 1 (raw external data) is set, but "
+			  "incompatible feature bit 2 (external data file) is not");
+		if (header_pass(h, HEADER_FAULT_RAW, e) < 0)
+			return -1;
+	}
+	if (h->refcount_order > FORMAT_MAX_REFCOUNT_ORDER) {
+		error_set(e, EINVAL, "Refcount order %u is more than %d (64 bits)",
+			  h->refcount_order, FORMAT_MAX_REFCOUNT_ORDER);
+		if (header_pass(h, HEADER_FAULT_COUNTS, e) < 0)
+			return -1;
+		h->refcount_order = FORMAT_REFCOUNT_ORDER;
+	}
 	if (h->crypt_method > CRYPT_LUKS)
 		return error_set(e, ENOTSUP,
 				 "Encryption method %" PRIu32 " is unknown (known are 0, "
@@ -122,7 +140,20 @@ static int check_l1(const struct header *h, struct qimg_error *e)
 	return check_offset(h, "L1 table", h->l1_offset, e);
 }
 
-static int check_other_tables(const struct header *h, struct qimg_error *e)
+/* A table that may be where it says is kept, though the disk be larger than that. */
+static void drop_l1(struct header *h)
+{
+	unsigned l2_bits = h->cluster_bits - (h->incompatible & INCOMPAT_EXTENDED_L2 ? 4 : 3);
+	struct qimg_error ignored;
+
+	if (h->l1_size > HEADER_MAX_L1_BYTES / 8 || check_offset(h, "", h->l1_offset, &ignored) < 0) {
+		h->l1_size = 0;
+		h->l1_offset = 0;
+	}
+	h->size = min_u64(h->size, (uint64_t)h->l1_size << (h->cluster_bits + l2_bits));
+}
+
+static int check_counts(const struct header *h, struct qimg_error *e)
 {
 	uint64_t max = HEADER_MAX_RT_BYTES >> h->cluster_bits;
 
@@ -131,13 +162,38 @@ static int check_other_tables(const struct header *h, struct qimg_error *e)
 				 "Refcount table of %" PRIu32 " clusters is more than %" PRIu64
 				 " (%" PRIu64 " bytes)",
 				 h->rt_clusters, max, HEADER_MAX_RT_BYTES);
-	if (check_offset(h, "Refcount table", h->rt_offset, e) < 0)
-		return -1;
-	if (h->nb_snapshots > HEADER_MAX_SNAPSHOTS)
+	return check_offset(h, "Refcount table", h->rt_offset, e);
+}
+
+static int check_snapshots(struct header *h, struct qimg_error *e)
+{
+	if (h->nb_snapshots > HEADER_MAX_SNAPSHOTS && !h->lenient)
 		return error_set(e, EFBIG, "Number of snapshots %" PRIu32 " is more than %d",
 				 h->nb_snapshots, HEADER_MAX_SNAPSHOTS);
-	if (h->nb_snapshots && check_offset(h, "Snapshot table", h->snapshots_offset, e) < 0)
+	/* Where the table ends is seen when it is read. */
+	h->nb_snapshots = (uint32_t)min_u64(h->nb_snapshots, HEADER_MAX_SNAPSHOTS);
+	return h->nb_snapshots ? check_offset(h, "Snapshot table", h->snapshots_offset, e) : 0;
+}
+
+static int check_tables(struct header *h, struct qimg_error *e)
+{
+	if (check_l1(h, e) < 0) {
+		if (header_pass(h, HEADER_FAULT_L1, e) < 0)
+			return -1;
+		drop_l1(h);
+	}
+	if (check_counts(h, e) < 0 && header_pass(h, HEADER_FAULT_COUNTS, e) < 0)
 		return -1;
+	if (h->fault[HEADER_FAULT_COUNTS]) {
+		h->rt_clusters = 0;
+		h->rt_offset = 0;
+	}
+	if (check_snapshots(h, e) < 0) {
+		if (header_pass(h, HEADER_FAULT_SNAPSHOTS, e) < 0)
+			return -1;
+		h->nb_snapshots = 0;
+		h->snapshots_offset = 0;
+	}
 	return 0;
 }
 
@@ -145,6 +201,14 @@ bool header_probe(const uint8_t *head, size_t n)
 {
 	return n >= HDR_VERSION + 4 && be32_get(head + HDR_MAGIC) == FORMAT_MAGIC &&
 	       be32_get(head + HDR_VERSION) >= 2;
+}
+
+/* Of the two lengths that programs write: behind the shorter one an extension begins, which is of no small type. */
+static uint32_t guess_length(const uint8_t *b)
+{
+	const uint8_t *p = b + HDR_COMPRESSION_TYPE;
+
+	return p[0] < 2 && zero_is(p + 1, HDR_NEW_LENGTH - HDR_KNOWN_END) ? HDR_NEW_LENGTH : HDR_V3_MIN_LENGTH;
 }
 
 static int decode_fields(struct header *h, const uint8_t *b, uint64_t file_len,
@@ -191,11 +255,15 @@ static int decode_fields(struct header *h, const uint8_t *b, uint64_t file_len,
 	h->refcount_order = be32_get(b + HDR_REFCOUNT_ORDER);
 	h->header_length = be32_get(b + HDR_LENGTH);
 	if (h->header_length < HDR_V3_MIN_LENGTH || h->header_length > cluster_size_of(h) ||
-	    h->header_length % 8)
-		return error_set(e, EINVAL,
-				 "Header length %" PRIu32 " is not a multiple of 8 between %d "
-				 "and the cluster size %" PRIu64,
-				 h->header_length, HDR_V3_MIN_LENGTH, cluster_size_of(h));
+	    h->header_length % 8) {
+		error_set(e, EINVAL,
+			  "Header length %" PRIu32 " is not a multiple of 8 between %d "
+			  "and the cluster size %" PRIu64,
+			  h->header_length, HDR_V3_MIN_LENGTH, cluster_size_of(h));
+		if (header_pass(h, HEADER_FAULT_LENGTH, e) < 0)
+			return -1;
+		h->header_length = guess_length(b);
+	}
 	return 0;
 }
 
@@ -245,8 +313,11 @@ static int decode_cluster(struct header *h, const uint8_t *b, struct qimg_error 
 {
 	uint32_t end;
 
-	if (check_backing(h, b, &end, e) < 0)
-		return -1;
+	if (check_backing(h, b, &end, e) < 0) {
+		if (header_pass(h, HEADER_FAULT_BACKING, e) < 0)
+			return -1;
+		end = (uint32_t)cluster_size_of(h);
+	}
 	if (h->incompatible & ~(uint64_t)INCOMPAT_KNOWN)
 		return extension_unsupported(b, h->header_length, end,
 					     h->incompatible & ~(uint64_t)INCOMPAT_KNOWN, e);
@@ -258,23 +329,27 @@ static int decode_cluster(struct header *h, const uint8_t *b, struct qimg_error 
 			return -1;
 		memcpy(h->rest, b + HDR_KNOWN_END, h->rest_len);
 	}
-	if (check_features(h, e) < 0 || check_l1(h, e) < 0 || check_other_tables(h, e) < 0)
+	if (check_features(h, e) < 0 || check_tables(h, e) < 0)
 		return -1;
-	if (extension_decode(h, b, h->header_length, end, e) < 0)
+	if (extension_decode(h, b, h->header_length, end, e) < 0 &&
+	    header_pass(h, HEADER_FAULT_EXTENSIONS, e) < 0)
 		return -1;
-	return decode_backing(h, b, e);
+	if (h->fault[HEADER_FAULT_BACKING])
+		return 0;
+	return decode_backing(h, b, e) < 0 ? header_pass(h, HEADER_FAULT_BACKING, e) : 0;
 }
 
-int header_read(struct file *f, struct header *h, struct qimg_error *e)
+static int read_header(struct file *f, struct header *h, bool lenient, struct qimg_error *e)
 {
 	uint8_t fixed[HDR_NEW_LENGTH] = { 0 };
 	uint8_t *b = NULL;
 	int ret = -1;
 
 	memset(h, 0, sizeof(*h));
+	h->lenient = lenient;
 	if (file_read(f, 0, fixed, sizeof(fixed), e) < 0 ||
 	    decode_fields(h, fixed, file_size(f), e) < 0)
-		return -1;
+		goto out;
 	b = mem_buffer(cluster_size_of(h), e);
 	if (!b)
 		goto out;
@@ -288,6 +363,16 @@ out:
 		header_free(h);
 	free(b);
 	return ret;
+}
+
+int header_read(struct file *f, struct header *h, struct qimg_error *e)
+{
+	return read_header(f, h, false, e);
+}
+
+int header_read_damaged(struct file *f, struct header *h, struct qimg_error *e)
+{
+	return read_header(f, h, true, e);
 }
 
 void header_free(struct header *h)
@@ -462,4 +547,27 @@ int header_store_bitmaps(struct file *f, const struct header *h, struct qimg_err
 out:
 	free(buf);
 	return ret;
+}
+
+int header_store_length(struct file *f, const struct header *h, struct qimg_error *e)
+{
+	uint8_t b[HDR_V3_MIN_LENGTH - HDR_LENGTH];
+
+	be32_put(b, h->header_length);
+	return file_write(f, HDR_LENGTH, b, sizeof(b), e);
+}
+
+int header_store_counts(struct file *f, const struct header *h, struct qimg_error *e)
+{
+	uint8_t b[HDR_LENGTH - HDR_RT_OFFSET];
+
+	if (h->version < 3)
+		return header_store_rt(f, h, e);
+	/* What lies between stays as it is in the file. */
+	if (file_read(f, HDR_RT_OFFSET, b, sizeof(b), e) < 0)
+		return -1;
+	be64_put(b, h->rt_offset);
+	be32_put(b + (HDR_RT_CLUSTERS - HDR_RT_OFFSET), h->rt_clusters);
+	be32_put(b + (HDR_REFCOUNT_ORDER - HDR_RT_OFFSET), h->refcount_order);
+	return file_write(f, HDR_RT_OFFSET, b, sizeof(b), e);
 }

@@ -41,11 +41,14 @@ struct header_extension {
 
 /* What may be wrong with a header that is read all the same: see header_read_damaged. */
 enum header_fault {
-	HEADER_FAULT_L1,		/* size of the disk, place and size of the L1 table */
-	HEADER_FAULT_COUNTS,		/* place and size of the refcount table, width of refcounts */
-	HEADER_FAULT_SNAPSHOTS,
-	HEADER_FAULT_BITMAPS,
-	HEADER_FAULT_REST,		/* its length, extensions, backing file name */
+	HEADER_FAULT_L1,		/* place and size of the L1 table: there is none then; or size of the disk */
+	HEADER_FAULT_COUNTS,		/* of the refcount table, or width of refcounts: there is no table then */
+	HEADER_FAULT_SNAPSHOTS,		/* place of the snapshot table: there are no snapshots then */
+	HEADER_FAULT_BITMAPS,		/* their extension, or that there is none: there are no bitmaps then */
+	HEADER_FAULT_LENGTH,		/* of the header: what it is was found by what follows */
+	HEADER_FAULT_EXTENSIONS,	/* what there is behind the faulty one is not known */
+	HEADER_FAULT_BACKING,		/* there is no name of a backing file then */
+	HEADER_FAULT_RAW,		/* an autoclear bit for raw external data, without a data file */
 	HEADER_FAULTS
 };
 
@@ -78,7 +81,8 @@ struct header {
 	uint64_t bitmap_dir_size, bitmap_dir_offset;
 	struct header_extension *ext;	/* unknown ones, and the feature name table */
 	size_t ext_count;
-	char *fault[HEADER_FAULTS];	/* NULL: none; of header_read_damaged alone */
+	bool lenient;			/* of header_read_damaged: */
+	char *fault[HEADER_FAULTS];	/* what is wrong, one sentence; NULL: nothing */
 };
 
 /* The first n bytes of a file are those of a qcow2 image of a version that can exist. */
@@ -89,6 +93,13 @@ bool header_probe(const uint8_t *head, size_t n);
  * allocated. What the tables claim of the file is the business of header_check_tables.
  */
 int header_read(struct file *f, struct header *h, struct qimg_error *e);
+/*
+ * For check: faults without which it can be told what the image is are noted in h->fault. What they concern is left
+ * out, so that all of struct header can be trusted as ever.
+ */
+int header_read_damaged(struct file *f, struct header *h, struct qimg_error *e);
+/* Where that is allowed: notes what *e says, and returns 0; else -1. For the decoding of headers. */
+int header_pass(struct header *h, enum header_fault fault, struct qimg_error *e);
 /*
  * The tables named by the header lie within the file, and there is a refcount table. Apart from
  * header_read, because an image that fails here may still be opened to be checked and repaired.
@@ -120,5 +131,8 @@ int header_store_snapshots(struct file *f, const struct header *h, struct qimg_e
  * lie in two sectors: only while the autoclear bit is not set.
  */
 int header_store_bitmaps(struct file *f, const struct header *h, struct qimg_error *e);
+int header_store_length(struct file *f, const struct header *h, struct qimg_error *e);
+/* Also the width of refcounts (version 3). */
+int header_store_counts(struct file *f, const struct header *h, struct qimg_error *e);
 
 #endif

@@ -257,7 +257,7 @@ static int open_image(struct qimg_image *img, const struct qimg_opts *opts, stru
 	q->img = img;
 	q->file = img->file;
 	q->writable = img->flags & QIMG_OPEN_WRITE;
-	if (header_read(q->file, &q->h, e) < 0)
+	if ((img->flags & QIMG_OPEN_CHECK ? header_read_damaged : header_read)(q->file, &q->h, e) < 0)
 		return -1;
 	derive(q);
 	if (!(img->flags & QIMG_OPEN_CHECK) && header_check_tables(q->file, &q->h, e) < 0)

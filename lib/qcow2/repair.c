@@ -23,11 +23,9 @@ static const enum qimg_fault structures[] = {
 /* What leaves unknown who owns which cluster. */
 static bool is_hopeless(const struct check *c)
 {
-	const uint64_t *found = c->r->found;
-
 	/* Of refcounts what is lost can be counted anew. */
-	return c->view[0].unusable || found[QIMG_FAULT_UNREAD] > c->counts_unread ||
-	       found[QIMG_FAULT_HEADER] > c->table_lost || c->overlaps;
+	return c->view[0].unusable || c->q->h.fault[HEADER_FAULT_L1] || c->q->h.fault[HEADER_FAULT_EXTENSIONS] ||
+	       c->r->found[QIMG_FAULT_UNREAD] > c->counts_unread || c->overlaps;
 }
 
 static bool is_structure(enum qimg_fault fault)
@@ -71,8 +69,10 @@ const char *repair_holds(const struct check *c)
 
 	if (c->r->found[QIMG_FAULT_UNREAD] > c->counts_unread)
 		return "some metadata could not be read";
-	if (c->view[0].unusable || c->r->found[QIMG_FAULT_HEADER] > c->table_lost)
-		return "tables that the header refers to are not in the file";
+	if (c->view[0].unusable || c->q->h.fault[HEADER_FAULT_L1])
+		return "the L1 table is not where the header says, or not as long";
+	if (c->q->h.fault[HEADER_FAULT_EXTENSIONS])
+		return "the extensions of the header are damaged";
 	for (size_t i = 0; i < ARRAY_SIZE(losing); i++)
 		if (c->r->found[losing[i].fault] && !repair_mends_fault(c, losing[i].fault))
 			return losing[i].why;
@@ -118,10 +118,32 @@ static int mend_structures(struct check *c, struct qimg_error *e)
 	return mend_sync(c, e);
 }
 
+bool repair_mends_header(const struct check *c, enum header_fault fault)
+{
+	return repair_mends(c) && (fault == HEADER_FAULT_LENGTH || fault == HEADER_FAULT_RAW);
+}
+
+/* Without a place of their directory bitmaps are gone: the bit that makes them count is taken off. */
+static int mend_fields(struct check *c, struct qimg_error *e)
+{
+	struct header *h = &c->q->h;
+	uint64_t clear = (h->fault[HEADER_FAULT_RAW] ? AUTOCLEAR_DATA_FILE_RAW : 0) |
+			 (h->fault[HEADER_FAULT_BITMAPS] ? AUTOCLEAR_BITMAPS : 0);
+
+	if (h->fault[HEADER_FAULT_LENGTH] && mend_header(c, header_store_length, e) < 0)
+		return -1;
+	if (!(h->autoclear & clear))
+		return 0;
+	h->autoclear &= ~clear;
+	return mend_header(c, header_store_features, e);
+}
+
 int repair_window(struct check *c, struct qimg_error *e)
 {
 	const struct qimg_check_result *r = c->r;
 
+	if (repair_mends(c) && mend_fields(c, e) < 0)
+		return -1;
 	c->again = has_structures(c);
 	if (c->again)
 		return mend_structures(c, e);

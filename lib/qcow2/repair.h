@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "qcow2/header.h"
 #include "qimg.h"
 
 struct check;
@@ -28,6 +29,8 @@ struct check;
 bool repair_mends_fault(const struct check *c, enum qimg_fault fault);
 /* Whether refcounts that are too low, and COPIED bits, are going to be mended. */
 bool repair_mends(const struct check *c);
+/* Whether that fault of the header is, by itself. */
+bool repair_mends_header(const struct check *c, enum header_fault fault);
 /* Whether leaked clusters are going to be freed. */
 bool repair_frees(const struct check *c);
 /* Why they are not, for people; NULL: they are. */

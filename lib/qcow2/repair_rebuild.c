@@ -286,7 +286,7 @@ static int switch_over(struct rebuild *b, struct qimg_error *e)
 
 	h->rt_offset = b->table << b->c->q->cluster_bits;
 	h->rt_clusters = (uint32_t)b->table_clusters;
-	if (mend_header(b->c, header_store_rt, e) == 0)
+	if (mend_header(b->c, h->fault[HEADER_FAULT_COUNTS] ? header_store_counts : header_store_rt, e) == 0)
 		return 0;
 	*h = saved;
 	return -1;

@@ -82,6 +82,7 @@ class Damage:
         self.name, (self.about, self.function) = name, DEFECTS[name]
         self.must, self.allowed, self.deep_must = [], [], []
         self.hurt, self.orphans, self.exits_with = {}, [], None
+        self.remains = False
         self.function(self)
 
     # ---- for the generators
@@ -126,6 +127,10 @@ class Damage:
     def exits(self, *statuses):
         """Other statuses than follow from the findings, the preferred one first."""
         self.exits_with = list(statuses)
+
+    def stays(self):
+        """Nobody can know what it was: it is named, and all is left as it is."""
+        self.remains = True
 
     def guest(self, first, count=1):
         return [first * self.cluster, count * self.cluster]
@@ -219,6 +224,7 @@ class Damage:
             "deep-findings": [self.graded(p) for p in self.deep_must],
             "may-find": self.allowed, "orphans": self.orphans, "secret": self.secret,
             "data-file": self.data_file or None, "changed": self.changed(),
+            "stays": self.remains,
             "hurt": [{"view": view, "range": r} for view, ranges in self.hurt.items() for r in ranges],
         }
 

@@ -12,7 +12,7 @@ OFFSET = 0x00FF_FFFF_FFFF_FE00   # bits 9 to 55
 LOW = 0x1FF                      # bits 0 to 8
 
 DIRTY, CORRUPT, EXTERNAL, ZSTD, EXTENDED = (1 << i for i in range(5))
-BITMAPS = 1                      # autoclear
+BITMAPS, RAW = 1, 2              # autoclear
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 EXT_BITMAPS, EXT_CRYPT, EXT_DATA_FILE = 0x23852875, 0x0537BE77, 0x44415441
 
@@ -138,6 +138,9 @@ class Image:
     def extension(self, kind):
         """(place, length) of the data of a header extension, or None."""
         off = self.header_len
+        if self.version > 2 and (off % 8 or not 104 <= off <= self.cluster):
+            # 112, unless what is behind 104 can only be an extension
+            off = 104 if self.b[104] > 1 or any(self.bytes(105, 7)) else 112
         while off + 8 <= self.cluster:
             found, n = self.get(off, 4), self.get(off + 4, 4)
             if found == kind:
@@ -201,6 +204,8 @@ class Image:
     def snapshots(self):
         """The entries of the snapshot table that lie within the file."""
         off, found = self.snapshots_off, []
+        if off % self.cluster or not off:
+            return found
         for _ in range(min(self.nb_snapshots, 100)):
             id_len, name_len, extra = self.get(off + 12, 2), self.get(off + 14, 2), self.get(off + 36, 4)
             end = off + 40 + extra + id_len + name_len

@@ -3,7 +3,7 @@
 alone, slow and short. It judges the generators: each must have made just the
 defect that it describes. A finding is a dict with
 
-  kind      leak, refcount (lower than the references), overlap, copied, l1-entry,
+  kind      header, leak, refcount (lower than the references), overlap, copied, l1-entry,
             l2-entry, refcount-entry, bitmap-entry, subclusters, packed, data-file,
             snapshot-table, snapshot-l1, bitmap-directory, crypt-header, inflate (--deep)
   host      [offset, length]: the clusters; for an entry, its own place
@@ -31,6 +31,7 @@ class Judge:
         # Asked for very often.
         self.size, self.version, self.entry_len = img.cluster, img.version, img.entry_len
         self.extended, self.external, self.end = img.extended, img.external, img.end
+        self.counted = self.mapped = True        # the header can say so
 
     def add(self, kind, at=None, n=8, **more):
         entry = {"kind": kind, **{k: v for k, v in more.items() if v is not None}}
@@ -63,13 +64,16 @@ class Judge:
     def findings(self):
         img = self.img
         self.ref(0, 1, "header")
-        self.ref(img.rt_off, img.rt_clusters * self.size, "refcount-table")
-        for i, entry in enumerate(img.table(img.rt_off, img.rt_clusters * self.size // 8)):
+        self.header()
+        if self.counted:
+            self.ref(img.rt_off, img.rt_clusters * self.size, "refcount-table")
+        for i, entry in self.blocks():
             if entry and self.pointer("refcount-entry", img.rt_off + i * 8, entry & ~image.LOW,
                                       entry & image.LOW) and entry & ~image.LOW:
                 self.ref(entry & ~image.LOW, 1, "refcount-block", i)
-        self.ref(img.l1_off, img.l1_size * 8, "l1")
-        self.walk("active", img.l1_off, img.l1_size)
+        if self.mapped:
+            self.ref(img.l1_off, img.l1_size * 8, "l1")
+            self.walk("active", img.l1_off, img.l1_size)
         self.snapshots()
         self.bitmaps()
         crypt = img.crypt_header()
@@ -81,6 +85,39 @@ class Judge:
                 self.ref(off, n, "crypt-header")
         self.compare()
         return list(self.found.values())
+
+    # ---- header
+
+    def table_fault(self, off, n, most):
+        """What is wrong with a table of n bytes that the header names."""
+        return "header" if not off else self.fault(off, n) or ("size" if not 0 < n <= most else None)
+
+    def header(self):
+        img = self.img
+        fault = self.table_fault(img.rt_off, img.rt_clusters * self.size, 8 << 20)
+        self.counted, self.mapped = not fault and img.order <= 6, True
+        if fault:
+            self.add("header", 48, 12, to=img.rt_off, detail=fault)
+        if img.order > 6:
+            self.add("header", 96, 4, detail="width")
+        if img.version > 2 and (not 104 <= img.header_len <= self.size or img.header_len % 8):
+            self.add("header", 100, 4, detail="length")
+        if img.autoclear & image.RAW and not img.external:
+            self.add("header", 88, detail="raw")
+        backing, n = img.get(8, 8), img.get(16, 4)
+        if backing and (n > 1023 or backing < img.header_len or backing + n > self.size):
+            self.add("header", 8, 12, detail="backing")
+        need = -(-img.size // (self.size * img.per_l2))
+        fault = self.table_fault(img.l1_off, img.l1_size * 8, 32 << 20) if img.l1_size or img.l1_off else None
+        if fault:
+            self.add("header", 36, 12, to=img.l1_off, detail=fault)
+            self.mapped = False
+        elif img.l1_size < need:
+            self.add("header", 24, 16, detail="size")
+
+    def blocks(self):
+        img = self.img
+        return enumerate(img.table(img.rt_off, img.rt_clusters * self.size // 8) if self.counted else [])
 
     # ---- mapping
 
@@ -160,6 +197,9 @@ class Judge:
         found, ids = img.snapshots(), set()
         if not img.nb_snapshots:
             return
+        if self.fault(img.snapshots_off) in ("unaligned", "header") or not img.snapshots_off:
+            self.add("snapshot-table", 64, detail="place")
+            return
         end = found[-1].end if found else img.snapshots_off
         self.ref(img.snapshots_off, max(end - img.snapshots_off, 1), "snapshot-table")
         if len(found) < img.nb_snapshots:
@@ -193,6 +233,8 @@ class Judge:
                 self.add("bitmap-directory", 88, detail="missing")
             return None
         at, count, length, off = known
+        if img.get(at + 4, 4):
+            self.add("bitmap-directory", at, 24, detail="reserved")
         if self.fault(off, length):
             return self.add("bitmap-directory", at, 24, to=off, detail=self.fault(off, length))
         self.ref(off, max(length, 1), "bitmap-directory")
@@ -229,7 +271,7 @@ class Judge:
     def compare(self):
         img = self.img
         counts = {}
-        for i, entry in enumerate(img.table(img.rt_off, img.rt_clusters * self.size // 8)):
+        for i, entry in self.blocks():
             block = entry & ~image.LOW
             if block and not self.fault(block):
                 first = i * img.per_block
