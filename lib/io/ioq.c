@@ -290,10 +290,11 @@ struct ioq_req *ioq_poll(struct ioq *q)
 {
 	struct ioq_req *r;
 
-	if (!q->finished.first || q->put_off)
+	/* What is put off starts together with what the owner makes of all that has ended. */
+	if (!q->finished.first)
 		collect(q, false);
 	/* What has started now may have been put off. */
-	if (q->put_off)
+	if (!q->finished.first && q->put_off)
 		collect(q, false);
 	r = ioq_list_take(&q->finished);
 	update_event(q);

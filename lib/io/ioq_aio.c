@@ -146,7 +146,7 @@ static bool aio_start(struct ioq *q, struct ioq_io *io)
 	cb->aio_resfd = (uint32_t)a->event;
 	a->start[a->pending++] = cb;
 	q->put_off = true;
-	if (a->pending >= q->batch)
+	if (ioq_is_due(q, io, a->pending))
 		submit(q);
 	return true;
 }

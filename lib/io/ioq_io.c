@@ -296,9 +296,19 @@ static void help(struct pool_job *job, unsigned worker)
 		io->result = -errno;
 }
 
+#define COMPANY 16		/* small transfers that are started together */
+#define ENOUGH 8		/* that a device has to do */
+
 void ioq_pace(struct ioq *q, bool all_ended)
 {
 	q->batch = all_ended ? (unsigned)min_u64(2 * (uint64_t)q->batch, q->depth) : 1;
+}
+
+bool ioq_is_due(const struct ioq *q, const struct ioq_io *io, unsigned pending)
+{
+	bool busy = q->engaged >= pending + ENOUGH;
+
+	return pending >= (busy && ioq_piece(io) < IOQ_BIG ? max_u64(q->batch, COMPANY) : q->batch);
 }
 
 static bool is_serial(const struct ioq *q, const struct ioq_io *io)

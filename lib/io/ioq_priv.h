@@ -130,6 +130,11 @@ bool ioq_read_cached(struct ioq *q, struct ioq_io *io);
  * at a time, and more as long as it finds that all it had started has ended.
  */
 void ioq_pace(struct ioq *q, bool all_ended);
+/*
+ * Whether what was kept back, `pending` with this one, is to be started now. Small ones may wait for company while the
+ * device has enough to do.
+ */
+bool ioq_is_due(const struct ioq *q, const struct ioq_io *io, unsigned pending);
 /* Lets a helper thread do it. */
 void ioq_hand_over(struct ioq *q, struct ioq_io *io);
 /* ioq.c: makes the helper threads; false: there can be none. */

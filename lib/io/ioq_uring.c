@@ -95,7 +95,7 @@ static bool uring_start(struct ioq *q, struct ioq_io *io)
 	io_uring_sqe_set_data(sqe, io);
 	q->put_off = true;
 	/* What the page cache has is copied by the call: sooner done, sooner somebody else can go on. */
-	if (io->direct ? io_uring_sq_ready(q->state) >= q->batch :
+	if (io->direct ? ioq_is_due(q, io, io_uring_sq_ready(q->state)) :
 	    io->way == IOQ_TRANSFER && ioq_piece(io) >= IOQ_BIG)
 		start_now(q);
 	return true;
