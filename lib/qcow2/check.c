@@ -376,6 +376,9 @@ static int look(struct check *c, struct qimg_error *e)
 	c->total = ((uint64_t)c->tables + c->rt_size) << c->q->cluster_bits;
 	taken = c->table_room * sizeof(*c->table) + 2 * c->rt_size * sizeof(*c->rt) + CHECK_PIECE;
 	ret = check_windows(c, memory > 2 * taken ? memory - taken : memory / 2, e);
+	/* What was told before it was known that nothing can be mended. */
+	if (!repair_mends(c))
+		c->r->corruptions_fixed = 0;
 	if (ret == 0 && check_fixes(c) && !c->again)
 		ret = repair_finish(c, e);
 	c->r->leaks_held = check_fixes(c) ? repair_holds(c) : NULL;

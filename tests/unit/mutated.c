@@ -218,13 +218,15 @@ static const char *check_repair(uint64_t *seed)
 	static struct content before, after;
 	unsigned flags = random_chance(seed, 70) ? QIMG_CHECK_FIX_ALL : QIMG_CHECK_FIX_LEAKS;
 	struct qimg_check_result r, again;
+	bool cut_short = false;
 	const char *wrong;
 
 	read_content(&before);
 	if (random_chance(seed, 50)) {
 		until_cut = 1 + random_below(seed, 8);
 		repair(flags, &r);
-		interrupted += until_cut == 1;
+		cut_short = until_cut == 1;
+		interrupted += cut_short;
 		until_cut = 0;
 		read_content(&after);
 		wrong = compare(&before, &after);
@@ -238,7 +240,8 @@ static const char *check_repair(uint64_t *seed)
 	wrong = compare(&before, &after);
 	if (wrong || !repair(0, &again))
 		return wrong ? wrong : "the repaired image cannot be checked";
-	if (again.corruptions > r.corruptions - r.corruptions_fixed)
+	/* What pointed behind the end may point at what an interrupted repair has left there. */
+	if (again.corruptions > r.corruptions - r.corruptions_fixed && !(cut_short && entry_faults(&r)))
 		return "more is wrong after the repair than should be left";
 	if (all_can_be_mended(&r) && again.leaks > r.leaks - r.leaks_fixed)
 		return "more leaks than should be left";
