@@ -3,6 +3,7 @@
 #include "qcow2/repair.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -44,29 +45,109 @@ static uint64_t wanted(struct check *c, enum change change, uint64_t cluster, ui
 	return refs < stored && repair_frees(c) && !refmap_is(c->map, REFMAP_ORPHAN, cluster) ? refs : stored;
 }
 
+/* Whether none of REFMAP_SOME refcounts from k on changes, for what can be seen at once. */
+static bool stays(struct check *c, enum change change, uint64_t cluster, const uint8_t *block, uint64_t k)
+{
+	unsigned order = c->q->h.refcount_order;
+	int all = refmap_alike(c->map, cluster);
+
+	if (all == REFMAP_MIXED)
+		return false;
+	return (change == RAISE && !all) ||
+	       !memcmp(block + (k << order) / 8, all ? c->ones : c->zeros, (REFMAP_SOME << order) / 8);
+}
+
+/* The block at hand, that of the clusters from `base` on. 1: it has changed. */
+static int change_block(struct check *c, enum change change, uint64_t base, uint8_t *block, struct qimg_error *e)
+{
+	unsigned order = c->q->h.refcount_order;
+	int changed = 0;
+
+	for (uint64_t k = 0; k < repair_span(c); k++) {
+		uint64_t stored, now;
+
+		if (k % REFMAP_SOME == 0 && stays(c, change, base + k, block, k)) {
+			k += REFMAP_SOME - 1;
+			continue;
+		}
+		stored = entry_refcount_get(block, order, k);
+		now = wanted(c, change, base + k, stored);
+		if (now == stored)
+			continue;
+		if (!now && check_mark(c, REFMAP_FREED, base + k, 1, e) < 0)
+			return -1;
+		entry_refcount_put(block, order, k, now);
+		changed = 1;
+	}
+	return changed;
+}
+
+/* Pieces of the file of one cluster each that lie one behind the other, in c->buf; those that change are written. */
+struct pieces {
+	uint64_t at;			/* host offset of the first */
+	uint32_t n;
+	uint32_t dirty, end;		/* a run that was changed and is not written yet */
+};
+
+static uint32_t most_pieces(const struct check *c)
+{
+	return (uint32_t)max_u64(CHECK_PIECE / c->q->cluster_size, 1);
+}
+
+/* Some of them, or one; none, where they cannot be read. */
+static void read_pieces(struct check *c, struct pieces *p)
+{
+	struct qimg_error ignored;
+
+	p->dirty = p->end = 0;
+	if (file_read(c->q->file, p->at, c->buf, (size_t)p->n * c->q->cluster_size, &ignored) == 0)
+		return;
+	p->n = file_read(c->q->file, p->at, c->buf, c->q->cluster_size, &ignored) == 0;
+}
+
+static int write_pieces(struct check *c, struct pieces *p, struct qimg_error *e)
+{
+	size_t size = c->q->cluster_size, n = p->end - p->dirty, first = p->dirty;
+
+	p->dirty = p->end = 0;
+	return n ? mend_write(c, p->at + first * size, c->buf + first * size, n * size, e) : 0;
+}
+
+/* Piece k has changed: they come in order. */
+static int change_piece(struct check *c, struct pieces *p, uint32_t k, struct qimg_error *e)
+{
+	if (p->end != k && write_pieces(c, p, e) < 0)
+		return -1;
+	if (p->end != k)
+		p->dirty = k;
+	p->end = k + 1;
+	return 0;
+}
+
 static int change_blocks(struct check *c, enum change change, struct qimg_error *e)
 {
-	struct qcow2 *q = c->q;
-	unsigned order = q->h.refcount_order;
+	uint32_t size = c->q->cluster_size, done;
+	uint64_t span = repair_span(c);
 
-	for (uint32_t i = 0; i < c->rt_size; i++) {
-		bool changed = false;
-		struct qimg_error ignored;
+	for (uint32_t i = 0; i < c->rt_size; i += done) {
+		struct pieces p = { .at = c->rt[i], .n = 1 };
 
-		if (!repair_has_block(c, i * repair_span(c)) ||
-		    file_read(q->file, c->rt[i], c->buf, q->cluster_size, &ignored) < 0)
+		done = 1;
+		if (!repair_has_block(c, i * span) || (change == LOWER && check_is_hole(c, p.at, size)))
 			continue;
-		for (uint64_t k = 0; k < repair_span(c); k++) {
-			uint64_t stored = entry_refcount_get(c->buf, order, k);
-			uint64_t now = wanted(c, change, i * repair_span(c) + k, stored);
+		while (p.n < most_pieces(c) && i + p.n < c->rt_size && repair_has_block(c, (i + p.n) * span) &&
+		       c->rt[i + p.n] == p.at + (uint64_t)p.n * size)
+			p.n++;
+		read_pieces(c, &p);
+		for (uint32_t k = 0; k < p.n; k++) {
+			int ret = change_block(c, change, (i + k) * span, c->buf + (size_t)k * size, e);
 
-			if (now == stored)
-				continue;
-			entry_refcount_put(c->buf, order, k, now);
-			changed = true;
+			if (ret < 0 || (ret && change_piece(c, &p, k, e) < 0))
+				return -1;
 		}
-		if (changed && mend_write(c, c->rt[i], c->buf, q->cluster_size, e) < 0)
+		if (write_pieces(c, &p, e) < 0)
 			return -1;
+		done = (uint32_t)max_u64(p.n, 1);
 	}
 	return mend_sync(c, e);
 }
@@ -148,17 +229,27 @@ static int mend_l1(struct check *c, struct qimg_error *e)
 
 static int mend_copied(struct check *c, struct qimg_error *e)
 {
-	struct qcow2 *q = c->q;
-	struct qimg_error ignored;
+	uint32_t size = c->q->cluster_size;
+	size_t done;
 
-	for (size_t i = 0; i < c->tables; i++) {
+	for (size_t i = 0; i < c->tables; i += done) {
 		const struct check_table *t = &c->table[i];
+		struct pieces p = { .at = t->off, .n = 1 };
 
-		if (t->view || file_read(q->file, t->off, c->buf, q->cluster_size, &ignored) < 0)
+		done = 1;
+		if (t->view)
 			continue;
-		if (mend_table(c, table_span(q) * t->l1_index, c->buf) &&
-		    mend_write(c, t->off, c->buf, q->cluster_size, e) < 0)
+		while (p.n < most_pieces(c) && i + p.n < c->tables && !t[p.n].view &&
+		       t[p.n].off == p.at + (uint64_t)p.n * size)
+			p.n++;
+		read_pieces(c, &p);
+		for (uint32_t k = 0; k < p.n; k++)
+			if (mend_table(c, table_span(c->q) * t[k].l1_index, c->buf + (size_t)k * size) &&
+			    change_piece(c, &p, k, e) < 0)
+				return -1;
+		if (write_pieces(c, &p, e) < 0)
 			return -1;
+		done = max_u64(p.n, 1);
 	}
 	if (!c->view[0].unusable && mend_l1(c, e) < 0)
 		return -1;
@@ -167,12 +258,13 @@ static int mend_copied(struct check *c, struct qimg_error *e)
 
 int repair_raise(struct check *c, struct qimg_error *e)
 {
-	return change_blocks(c, RAISE, e);
+	/* Of what was found to be moved to, refcounts are too low. */
+	return c->r->found[QIMG_FAULT_REFCOUNT] || c->space ? change_blocks(c, RAISE, e) : 0;
 }
 
 int repair_lower(struct check *c, struct qimg_error *e)
 {
-	return change_blocks(c, LOWER, e);
+	return c->r->found[QIMG_FAULT_LEAK] && repair_frees(c) ? change_blocks(c, LOWER, e) : 0;
 }
 
 int repair_copied(struct check *c, struct qimg_error *e)
