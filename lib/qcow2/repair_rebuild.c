@@ -137,8 +137,9 @@ static int find_places(struct rebuild *b, struct qimg_error *e)
 	struct check *c = b->c;
 	uint64_t per_cluster = c->q->cluster_size / 8, first, n;
 
-	/* Room for a file that is half as long again. */
-	b->table_clusters = min_u64(div_up(b->end + b->end / 2 + 2, per_cluster), MOST_BLOCKS / per_cluster);
+	/* They may lie behind all that there is. And room for a file that is half as long again. */
+	n = max_u64(b->end, div_up(max_u64(c->clusters, max_u64(refmap_end(c->map), c->space)), b->span));
+	b->table_clusters = min_u64(div_up(n + n / 2 + 2, per_cluster), MOST_BLOCKS / per_cluster);
 	if (repair_find(c, b->table_clusters, &b->table, e) < 0 ||
 	    need_range(b, b->table, b->table_clusters, e) < 0)
 		return -1;
