@@ -391,6 +391,13 @@ struct qimg_check_result {
  */
 int qimg_check_run(struct qimg_image *img, const struct qimg_check *c, struct qimg_check_result *r,
 		   struct qimg_error *e);
+/*
+ * Takes a repair back that was made with `backup`: the file of the image, which should have been opened with
+ * QIMG_OPEN_CHECK and for writing, becomes what it was, byte by byte and in its length. *places: so many places were
+ * put back. Refused where something else has changed the image since. When it fails half way, it can be done again. To
+ * be closed afterwards: caches are out of date.
+ */
+int qimg_check_undo(struct qimg_image *img, const char *backup, uint64_t *places, struct qimg_error *e);
 
 /* ---- creating --------------------------------------------------------------------------------- */
 

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/range.h"
+#include "io/draft_priv.h"
 #include "io/file_priv.h"
 #include "io/ioq_priv.h"
 
@@ -161,6 +162,7 @@ void file_close(struct file *f)
 {
 	if (!f)
 		return;
+	draft_free(f->draft);
 	direct_close(f);
 	ioq_meter_put(f->meter);
 	close(f->fd);
@@ -205,7 +207,7 @@ uint64_t file_size(const struct file *f)
 
 int file_refresh(struct file *f, struct qimg_error *e)
 {
-	return load(f, e);
+	return f->draft ? 0 : load(f, e);
 }
 
 int file_allocated(struct file *f, uint64_t *bytes, struct qimg_error *e)
@@ -307,6 +309,11 @@ int file_sync_failed(const struct file *f, struct qimg_error *e)
 
 int file_read(struct file *f, uint64_t off, void *buf, size_t len, struct qimg_error *e)
 {
+	return f->draft ? draft_read(f, off, buf, len, e) : file_read_plain(f, off, buf, len, e);
+}
+
+int file_read_plain(struct file *f, uint64_t off, void *buf, size_t len, struct qimg_error *e)
+{
 	size_t done = 0;
 	int code = file_hook_call(f, FILE_OP_READ, off, NULL, len);
 
@@ -326,6 +333,8 @@ int file_check_change(struct file *f, struct qimg_error *e)
 	if (f->sync_error)
 		return error_errno(e, f->sync_error, "'%s' takes no more changes, since earlier ones "
 				   "could not be brought to stable storage", f->path);
+	if (f->draft)
+		return error_set(e, EROFS, "Changes of '%s' are only tried out", f->path);
 	if (!(f->flags & FILE_WRITE))
 		return error_set(e, EBADF, "'%s' is open for reading only", f->path);
 	return 0;
@@ -359,6 +368,8 @@ int file_write(struct file *f, uint64_t off, const void *buf, size_t len, struct
 	size_t done = 0;
 	int code;
 
+	if (f->draft)
+		return draft_write(f, off, buf, len, e);
 	if (file_check_change(f, e))
 		return -1;
 	if (!len)
@@ -378,6 +389,8 @@ int file_sync(struct file *f, struct qimg_error *e)
 	if (f->sync_error)
 		return error_errno(e, f->sync_error, "Could not bring '%s' to stable storage before",
 				   f->path);
+	if (f->draft)
+		return 0;
 	if (f->flags & FILE_NO_SYNC) {
 		if (f->meter && !f->shadow)
 			ioq_meter_charge(f->meter, f, FILE_OP_SYNC, 0, 0);
@@ -410,6 +423,8 @@ int file_truncate(struct file *f, uint64_t size, struct qimg_error *e)
 	uint64_t from = min_u64(f->size, size);
 	int code;
 
+	if (f->draft && !f->device)
+		return draft_truncate(f, size, e);
 	if (file_check_change(f, e))
 		return -1;
 	if (f->device)

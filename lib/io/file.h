@@ -84,6 +84,8 @@ int file_truncate(struct file *f, uint64_t size, struct qimg_error *e);
 bool file_stretch(struct file *f, uint64_t end, uint64_t ahead);
 /* Takes away the name of a file that this process made. Errors are ignored: it runs after failures. */
 void file_remove(const char *path);
+/* The name of a file that this process made is on stable storage, too. */
+int file_sync_name(const struct file *f, struct qimg_error *e);
 
 /* One run of the host file: data, or a hole. A file system that knows no holes: all data. */
 struct file_extent {

@@ -18,6 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "io/draft_priv.h"
 
 #define ZFS_MAGIC 0x2fc12fc1
 
@@ -70,9 +71,17 @@ static int look(struct file *f, uint64_t off, struct qimg_error *e)
 int file_extent(struct file *f, uint64_t off, uint64_t len, struct file_extent *x,
 		struct qimg_error *e)
 {
+	bool drafted;
+
 	if (off >= f->size) {
 		*x = (struct file_extent){ len, true };
 		return 0;
+	}
+	if (f->draft) {
+		len = draft_run(f, off, len, &drafted);
+		*x = (struct file_extent){ len, !drafted };
+		if (drafted || draft_is_cut(f, off))
+			return 0;
 	}
 	if ((off < f->cache_start || off >= f->cache_end) && look(f, off, e))
 		return -1;

@@ -6,6 +6,8 @@
 #include "io/file.h"
 #include "io/lock.h"
 
+struct draft;
+
 /* Ways to zero or free space that this file turned out not to have: they are not tried again. */
 enum file_missing {
 	MISSING_PUNCH = 1 << 0,
@@ -41,6 +43,8 @@ struct file {
 	bool alone;			/* one that bears no other beside it */
 	bool resting;			/* nothing starts: the owner waits for those in flight */
 
+	struct draft *draft;		/* changes are only tried out: see draft.h; or NULL */
+
 	/* Counts what is done without a queue: that of a model engine which has had requests for it. */
 	struct ioq_meter *meter;	/* or NULL */
 
@@ -67,6 +71,8 @@ int file_hook_call(struct file *f, enum file_op op, uint64_t off, const void *bu
 int file_check_change(struct file *f, struct qimg_error *e);
 /* To be told of each change of [off, off+len), done or attempted: holes may be elsewhere now. */
 void file_changed(struct file *f, uint64_t off, uint64_t len);
+/* file_read of the file itself, whether it has a draft or not. */
+int file_read_plain(struct file *f, uint64_t off, void *buf, size_t len, struct qimg_error *e);
 /* The file reaches to `end` at least. */
 void file_grown(struct file *f, uint64_t end);
 /* Say what failed. Return -1. */

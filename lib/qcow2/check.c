@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "image/driver.h"
+#include "io/draft.h"
 #include "io/file.h"
 #include "qcow2/mend.h"
 #include "qcow2/qcow2.h"
@@ -420,6 +421,9 @@ int qcow2_check(struct qimg_image *img, const struct qimg_check *how, struct qim
 	int ret = check_fixes(&c) ? mend_open(&mend, q, how, e) : 0;
 
 	c.mend = mend;
+	/* It may be the second look at what was tried out. */
+	if (ret == 0 && draft_is(q->file))
+		ret = reload(q, e);
 	if (ret == 0)
 		ret = look(&c, e);
 	silent.finding = NULL;
@@ -428,7 +432,7 @@ int qcow2_check(struct qimg_image *img, const struct qimg_check *how, struct qim
 		c = (struct check){ .q = q, .how = &silent, .r = &rest, .first = true, .mend = mend };
 		ret = reload(q, e) < 0 ? -1 : look(&c, e);
 	}
-	if (mend_close(mend, ret == 0 && !c.again, ret ? &ignored : e) < 0)
+	if (mend_close(mend, ret == 0, ret ? &ignored : e) < 0)
 		ret = -1;
 	return ret;
 }

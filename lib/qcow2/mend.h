@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Everything that a repair writes. With a backup, the clusters that are overwritten are on stable storage in
- * there before anything of them changes (undo.c puts them back).
+ * there before anything of them changes (image/undo.c puts them back). What is only tried out goes to a draft.
  */
 #ifndef QCOW2_MEND_H
 #define QCOW2_MEND_H
@@ -10,9 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct backup;
 struct check;
 struct file;
 struct header;
+struct kept;
 struct qimg_check;
 struct qimg_error;
 struct qcow2;
@@ -20,6 +22,9 @@ struct qcow2;
 struct mend {
 	struct qcow2 *q;
 	bool marked;			/* the image was marked corrupt by this */
+	struct backup *backup;		/* or NULL */
+	struct kept *first, **last;	/* writes that wait */
+	uint64_t bytes;			/* of these */
 };
 
 /* For one repair, with as many rounds as it takes. */

@@ -11,6 +11,7 @@
 #include "io/file.h"
 #include "qcow2/check.h"
 #include "qcow2/entry.h"
+#include "qcow2/mend.h"
 #include "qcow2/qcow2.h"
 
 #define LEAST_ENTRIES 8			/* that make a cluster look like an L2 table */
@@ -55,15 +56,23 @@ static bool looks_lost(struct check *c, uint64_t cluster)
 	       count_lost(c, q->cluster_size) >= LEAST_ENTRIES;
 }
 
-static int keep_orphan(struct check *c, uint64_t cluster, struct qimg_error *e)
+/* They are freed where the user wants that, or can have them back. */
+static bool frees_orphans(const struct check *c)
+{
+	return c->how->flags & QIMG_CHECK_DROP_ORPHANS || c->how->backup;
+}
+
+static int take_orphan(struct check *c, uint64_t cluster, struct qimg_error *e)
 {
 	const struct qcow2 *q = c->q;
 	struct qimg_finding f = { .fault = QIMG_FAULT_ORPHAN, .has_host = true, .host = cluster << q->cluster_bits,
 				  .host_len = q->cluster_size };
 	struct qimg_error ignored;
 
-	check_tell(c, &f, "the leaked cluster at 0x%" PRIx64 " looks like an L2 table that was lost: it is kept, "
-		   "with what it refers to", f.host);
+	check_tell(c, &f, "the leaked cluster at 0x%" PRIx64 " looks like an L2 table that was lost: it is %s, "
+		   "with what it refers to", f.host, frees_orphans(c) ? "freed" : "kept");
+	if (frees_orphans(c))
+		return mend_save(c, f.host, f.host_len, e);
 	if (check_mark(c, REFMAP_ORPHAN, cluster, 1, e) < 0)
 		return -1;
 	for (uint32_t i = 0; i < UINT32_C(1) << q->l2_bits; i++) {
@@ -109,7 +118,7 @@ static int find_in_block(struct check *c, uint64_t first, const uint8_t *block, 
 		hole = hole_clusters(c, cluster);
 		if (hole)
 			continue;
-		if (looks_lost(c, cluster) && keep_orphan(c, cluster, e) < 0)
+		if (looks_lost(c, cluster) && take_orphan(c, cluster, e) < 0)
 			return -1;
 	}
 	return 0;
