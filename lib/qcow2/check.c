@@ -99,14 +99,22 @@ static int no_room(struct check *c, int ret, const struct qimg_error *e)
 	return ret;
 }
 
+/* All of it has been, and is gone through for something else. */
+static bool is_counted(const struct check *c)
+{
+	return c->step == CHECK_CLAIM || c->step == CHECK_TELL;
+}
+
 int check_add(struct check *c, uint64_t cluster, uint64_t n, uint64_t times, struct qimg_error *e)
 {
-	return c->full ? 0 : no_room(c, refmap_add(c->map, cluster, n, times, e), e);
+	return c->full || is_counted(c) ? 0 : no_room(c, refmap_add(c->map, cluster, n, times, e), e);
 }
 
 int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_t n,
 	       struct qimg_error *e)
 {
+	if (is_counted(c))
+		return 0;
 	if (mark == REFMAP_OVERLAP) {
 		bool movable = refmap_any(c->map, REFMAP_MOVABLE, cluster, n, NULL);
 
@@ -298,6 +306,8 @@ static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
 	}
 	/* Marks of what is wrong: bits of clusters that have counts already. */
 	refmap_relax(c->map);
+	if (c->broken && check_broken(c, e) < 0)
+		goto out;
 	if (repair_frees(c) && repair_find_orphans(c, e) < 0)
 		goto out;
 	if (check_counts(c, e) < 0)

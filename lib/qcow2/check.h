@@ -46,6 +46,8 @@ struct check_low {			/* a cluster whose refcount is too low */
 
 enum check_step {
 	CHECK_COUNT,
+	CHECK_CLAIM,		/* of a repair: what broken entries of L1 and L2 tables may have lost is kept, */
+	CHECK_TELL,		/* and what becomes of them is told */
 	CHECK_EXPLAIN,
 };
 
@@ -73,6 +75,7 @@ struct check {
 	struct check_low *low;		/* in the order of clusters; as many as may be told */
 	size_t lows, low_room;
 	bool wanted;			/* there is something to explain */
+	bool broken;			/* entries of L1 and L2 tables are */
 	bool odd_copied;		/* COPIED is set, or missing, where it is wrong whatever the refcount */
 	bool overlaps;			/* some of that is metadata that shares its place, */
 	bool overlaps_movable;		/* with what a repair can write elsewhere */
@@ -156,6 +159,8 @@ uint64_t check_bitmap_need(const struct check *c, unsigned granularity_bits);
 int check_gather(struct check *c, uint64_t memory, struct qimg_error *e);
 /* Counts their clusters and those they refer to, or explains. */
 int check_tables(struct check *c, struct qimg_error *e);
+/* Of a repair, when all is counted: what broken entries may have lost, and what becomes of them. */
+int check_broken(struct check *c, struct qimg_error *e);
 
 /* ---- check_counts.c: stored refcounts ---- */
 

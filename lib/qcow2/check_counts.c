@@ -40,9 +40,13 @@ static void end_run(struct check *c, struct run *run)
 static int leak(struct check *c, struct run *run, uint64_t cluster, uint64_t stored, uint64_t refs,
 		struct qimg_error *e)
 {
-	bool fixed = repair_frees(c) && repair_has_block(c, cluster) && !refmap_is(c->map, REFMAP_ORPHAN, cluster);
+	bool kept = refmap_is(c->map, REFMAP_ORPHAN, cluster);
+	bool freed = repair_frees(c) && repair_has_block(c, cluster) && !kept;
+	/* Or somebody is going to refer to it again. */
+	bool fixed = freed || (kept && repair_mends(c) && refmap_is(c->map, REFMAP_CLAIMED, cluster) &&
+			       !refmap_is(c->map, REFMAP_CONTESTED, cluster));
 
-	if (fixed && refs == 1 && check_mark(c, REFMAP_LOWERED, cluster, 1, e) < 0)
+	if (freed && refs == 1 && check_mark(c, REFMAP_LOWERED, cluster, 1, e) < 0)
 		return -1;
 	if (run->n && run->first + run->n == cluster && run->refcount == stored && run->references == refs &&
 	    run->fixed == fixed) {

@@ -19,6 +19,7 @@
 #include "qcow2/entry.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/repair.h"
+#include "qcow2/repair_entries.h"
 #include "qcow2/table.h"
 
 #define L1_PIECE 65536			/* entries that are read at once */
@@ -78,6 +79,17 @@ static uint64_t table_guest(const struct check *c, uint32_t l1_index)
 	return (uint64_t)l1_index << (c->q->l2_bits + c->q->cluster_bits);
 }
 
+/*
+ * Broken entries are told when they are read for the first time; of a repair, when it is known what becomes of
+ * them.
+ */
+static bool is_told(struct check *c)
+{
+	if (check_fixes(c) && c->step == CHECK_COUNT)
+		c->broken = true;
+	return check_fixes(c) ? c->step == CHECK_TELL : c->first;
+}
+
 static void tell_l1(struct check *c, uint32_t view, uint32_t index, uint64_t l1e, const char *why)
 {
 	struct qimg_finding f = {
@@ -85,9 +97,16 @@ static void tell_l1(struct check *c, uint32_t view, uint32_t index, uint64_t l1e
 		.host_len = c->q->cluster_size, .has_guest = true, .guest = table_guest(c, index),
 		.guest_len = table_span(c->q), .snapshot = c->view[view].name,
 	};
+	struct repair_fate fate = { .does = NULL };
+	char does[200];
 
-	check_tell(c, &f, "L1 entry %" PRIu32 " (0x%016" PRIx64 ")%s%s%s: %s", index, l1e,
-		   f.snapshot ? " of snapshot '" : "", f.snapshot ? f.snapshot : "", f.snapshot ? "'" : "", why);
+	if (!is_told(c))
+		return;
+	if (c->step == CHECK_TELL)
+		repair_l1_fate(c, l1e, &fate);
+	check_tell(c, &f, "L1 entry %" PRIu32 " (0x%016" PRIx64 ")%s%s%s: %s%s", index, l1e,
+		   f.snapshot ? " of snapshot '" : "", f.snapshot ? f.snapshot : "", f.snapshot ? "'" : "", why,
+		   repair_fate_text(c, &fate, does, sizeof(does)));
 }
 
 static int gather_entry(struct check *c, uint32_t view, uint32_t index, uint64_t l1e, uint64_t memory,
@@ -95,6 +114,8 @@ static int gather_entry(struct check *c, uint32_t view, uint32_t index, uint64_t
 {
 	struct check_table t = { entry_l1_table(l1e), c->view[view].times, view, index };
 
+	if (c->step == CHECK_CLAIM)
+		return repair_l1_claim(c, l1e, e);
 	if (entry_l1_reserved(l1e))
 		tell_l1(c, view, index, l1e, "reserved bits are set");
 	if (!t.off && l1e & L1_COPIED)
@@ -105,7 +126,7 @@ static int gather_entry(struct check *c, uint32_t view, uint32_t index, uint64_t
 		tell_l1(c, view, index, l1e, "the L2 table is not aligned to a cluster");
 	else if (!check_inside(c, t.off, c->q->cluster_size))
 		tell_l1(c, view, index, l1e, "the L2 table lies beyond the end of the file");
-	else
+	else if (c->step == CHECK_COUNT)
 		return add_table(c, &t, memory, e);
 	return 0;
 }
@@ -121,7 +142,8 @@ static int gather_view(struct check *c, uint32_t view, uint64_t *l1, uint64_t me
 		f.host = v->l1_offset + (uint64_t)first * 8;
 		f.host_len = (uint64_t)n * 8;
 		if (file_read(c->q->file, f.host, l1, (size_t)n * 8, e) < 0) {
-			check_tell(c, &f, "an L1 table cannot be read: %s", e->msg);
+			if (c->step == CHECK_COUNT)
+				check_tell(c, &f, "an L1 table cannot be read: %s", e->msg);
 			continue;
 		}
 		for (uint32_t i = 0; i < n; i++)
@@ -168,15 +190,22 @@ static int join_views(struct check *c, struct qimg_error *e)
 	return 0;
 }
 
-int check_gather(struct check *c, uint64_t memory, struct qimg_error *e)
+static int gather(struct check *c, uint64_t memory, struct qimg_error *e)
 {
 	uint64_t *l1 = mem_array(L1_PIECE, sizeof(*l1), e);
-	int ret = l1 ? join_views(c, e) : -1;
+	int ret = l1 ? 0 : -1;
 
 	for (uint32_t i = 0; ret == 0 && i < c->views; i++)
 		if (!c->view[i].unusable && c->view[i].times)
 			ret = gather_view(c, i, l1, memory, e);
 	free(l1);
+	return ret;
+}
+
+int check_gather(struct check *c, uint64_t memory, struct qimg_error *e)
+{
+	int ret = join_views(c, e) < 0 ? -1 : gather(c, memory, e);
+
 	merge_tables(c);
 	return ret;
 }
@@ -240,18 +269,23 @@ static struct qimg_finding place(const struct scan *s, enum qimg_fault fault, ui
 }
 
 static void tell_entry(struct scan *s, enum qimg_fault fault, const struct entry *en, uint64_t guest,
-		       uint64_t raw, const char *why)
+		       const uint8_t *p, const char *why)
 {
 	struct qimg_finding f = place(s, fault, en->host, en->packed ? en->packed : s->c->q->cluster_size, guest);
+	struct repair_fate fate = { .does = NULL };
+	char does[200];
 
 	f.has_host = en->host;
-
-	if (s->c->first)
-		check_tell(s->c, &f, "L2 entry 0x%016" PRIx64 " at guest offset 0x%" PRIx64 ": %s", raw, guest, why);
+	if (!is_told(s->c))
+		return;
+	if (s->c->step == CHECK_TELL)
+		repair_l2_fate(s->c, p, guest, &fate);
+	check_tell(s->c, &f, "L2 entry 0x%016" PRIx64 " at guest offset 0x%" PRIx64 ": %s%s", be64_get(p), guest, why,
+		   repair_fate_text(s->c, &fate, does, sizeof(does)));
 }
 
 /* What entry_get found. */
-static int tell_fault(struct scan *s, const struct entry *en, uint64_t guest, uint64_t raw,
+static int tell_fault(struct scan *s, const struct entry *en, uint64_t guest, const uint8_t *p,
 		      struct qimg_error *e)
 {
 	static const struct {
@@ -266,15 +300,15 @@ static int tell_fault(struct scan *s, const struct entry *en, uint64_t guest, ui
 					    "allocated without a host cluster" },
 	};
 
-	tell_entry(s, of[en->fault].fault, en, guest, raw, of[en->fault].why);
-	/* What it means is where it points to: the cluster is not given up for that. */
-	if (s->c->q->external || en->fault == ENTRY_BAD_PACKED || !en->host ||
+	tell_entry(s, of[en->fault].fault, en, guest, p, of[en->fault].why);
+	/* The cluster is not given up for other bits than those of its place. */
+	if (s->c->q->external || (en->fault != ENTRY_BAD_VERSION && en->fault != ENTRY_BAD_SUBCLUSTERS) || !en->host ||
 	    !check_inside(s->c, en->host, 1))
 		return 0;
 	return check_add(s->c, en->host >> s->c->q->cluster_bits, 1, s->t->times, e);
 }
 
-static int count_packed(struct scan *s, const struct entry *en, uint64_t guest, uint64_t raw,
+static int count_packed(struct scan *s, const struct entry *en, uint64_t guest, const uint8_t *p,
 			struct qimg_error *e)
 {
 	struct check *c = s->c;
@@ -287,7 +321,7 @@ static int count_packed(struct scan *s, const struct entry *en, uint64_t guest, 
 		c->r->fragmented++;
 	}
 	if (!check_inside(c, en->host, 1) || first + n > c->clusters) {
-		tell_entry(s, QIMG_FAULT_PACKED, en, guest, raw, "the compressed cluster reaches beyond the end "
+		tell_entry(s, QIMG_FAULT_PACKED, en, guest, p, "the compressed cluster reaches beyond the end "
 			   "of the file");
 		n = check_inside(c, en->host, 1) ? c->clusters - first : 0;
 	}
@@ -310,29 +344,31 @@ static void count_plain(struct scan *s, uint64_t host, uint64_t n)
 static int count_entry(struct scan *s, const uint8_t *p, uint64_t guest, struct qimg_error *e)
 {
 	struct check *c = s->c;
-	uint64_t raw = be64_get(p), reserved = entry_reserved(c->q, p);
+	uint64_t reserved = entry_reserved(c->q, p);
 	struct qimg_error ignored;
 	struct entry en;
 	int ret = entry_get(c->q, p, guest, &en, &ignored);
 
+	if (c->step == CHECK_CLAIM)
+		return repair_l2_claim(c, p, guest, e);
 	if (reserved)
 		tell_entry(s, c->q->extended && en.kind == ENTRY_PACKED ? QIMG_FAULT_SUBCLUSTERS : QIMG_FAULT_L2_ENTRY,
-			   &en, guest, raw, "reserved bits are set");
+			   &en, guest, p, "reserved bits are set");
 	if (ret < 0)
-		return tell_fault(s, &en, guest, raw, e);
+		return tell_fault(s, &en, guest, p, e);
 	if (is_active(s) && entry_odd_copied(c->q, &en))
 		c->odd_copied = true;
 	if (en.copied && !en.host && !c->q->external && en.kind != ENTRY_PACKED)
-		tell_entry(s, QIMG_FAULT_L2_ENTRY, &en, guest, raw, "COPIED without a cluster: its offset may be lost");
+		tell_entry(s, QIMG_FAULT_L2_ENTRY, &en, guest, p, "COPIED without a cluster: its offset may be lost");
 	if (en.kind == ENTRY_PACKED)
-		return count_packed(s, &en, guest, raw, e);
+		return count_packed(s, &en, guest, p, e);
 	if (en.kind != ENTRY_DATA && en.kind != ENTRY_ZERO_HOST)
 		return 0;
 	count_plain(s, en.host, 1);
 	if (c->q->external)
 		return 0;
 	if (!check_inside(c, en.host, c->q->cluster_size)) {
-		tell_entry(s, QIMG_FAULT_L2_ENTRY, &en, guest, raw, "the cluster lies beyond the end of the file");
+		tell_entry(s, QIMG_FAULT_L2_ENTRY, &en, guest, p, "the cluster lies beyond the end of the file");
 		return 0;
 	}
 	return add_data(s, en.host, 1, en.copied, e);
@@ -534,21 +570,11 @@ static int read_tables(struct check *c, size_t i, size_t *n, struct qimg_error *
 	return 1;
 }
 
-int check_tables(struct check *c, struct qimg_error *e)
+static int read_all(struct check *c, struct qimg_error *e)
 {
 	uint32_t size = c->q->cluster_size;
 	size_t n = 0;
 
-	for (size_t i = 0; i < c->tables; i++) {
-		const struct check_table *t = &c->table[i];
-		bool copied = !t->view && c->q->l1[t->l1_index] & L1_COPIED;
-
-		if (check_use(c, t->off, size, t->times, "an L2 table", e) < 0)
-			return -1;
-		if (c->step == CHECK_COUNT && !t->view &&
-		    check_mark(c, copied ? REFMAP_COPIED : REFMAP_UNCOPIED, t->off >> c->q->cluster_bits, 1, e) < 0)
-			return -1;
-	}
 	for (size_t i = 0; i < c->tables && !check_stopped(c); i += n) {
 		/* Zeros say nothing. */
 		n = 1;
@@ -560,7 +586,36 @@ int check_tables(struct check *c, struct qimg_error *e)
 		if (c->step == CHECK_COUNT)
 			check_progress(c, (uint64_t)n * size);
 	}
+	return 0;
+}
+
+int check_tables(struct check *c, struct qimg_error *e)
+{
+	uint32_t size = c->q->cluster_size;
+
+	for (size_t i = 0; i < c->tables; i++) {
+		const struct check_table *t = &c->table[i];
+		bool copied = !t->view && c->q->l1[t->l1_index] & L1_COPIED;
+
+		if (check_use(c, t->off, size, t->times, "an L2 table", e) < 0)
+			return -1;
+		if (c->step == CHECK_COUNT && !t->view &&
+		    check_mark(c, copied ? REFMAP_COPIED : REFMAP_UNCOPIED, t->off >> c->q->cluster_bits, 1, e) < 0)
+			return -1;
+	}
+	if (read_all(c, e) < 0)
+		return -1;
 	if (c->step == CHECK_EXPLAIN)
 		explain_l1(c);
 	return 0;
+}
+
+int check_broken(struct check *c, struct qimg_error *e)
+{
+	int ret = 0;
+
+	for (c->step = CHECK_CLAIM; ret == 0 && c->step <= CHECK_TELL; c->step++)
+		ret = gather(c, 0, e) < 0 || read_all(c, e) < 0 ? -1 : 0;
+	c->step = CHECK_COUNT;
+	return ret;
 }

@@ -44,11 +44,11 @@ static int get_packed(const struct qcow2 *q, uint64_t raw, uint64_t guest, struc
 	en->kind = ENTRY_PACKED;
 	en->copied = raw & COPIED;	/* which is wrong */
 	en->host = raw & ((UINT64_C(1) << shift) - 1);
+	en->packed = (uint32_t)((((raw & ~COPIED & ~PACKED) >> shift) + 1) * 512 -
+				(en->host & 511));
 	if (en->host >> 56)
 		return bad(q, guest, en, ENTRY_BAD_PACKED,
 			   "compressed cluster beyond the last valid host offset", raw, e);
-	en->packed = (uint32_t)((((raw & ~COPIED & ~PACKED) >> shift) + 1) * 512 -
-				(en->host & 511));
 	return 0;
 }
 
@@ -152,6 +152,77 @@ const char *entry_odd_copied(const struct qcow2 *q, const struct entry *en)
 void entry_set_copied(uint8_t *p, bool copied)
 {
 	be64_put(p, copied ? be64_get(p) | COPIED : be64_get(p) & ~COPIED);
+}
+
+void entry_clear_reserved(const struct qcow2 *q, uint8_t *p)
+{
+	if (!(be64_get(p) & PACKED))
+		be64_put(p, be64_get(p) & ~entry_reserved(q, p));
+	else if (q->extended)
+		be64_put(p + 8, 0);
+}
+
+void entry_clear_zero(uint8_t *p)
+{
+	be64_put(p, be64_get(p) & ~ZERO);
+}
+
+void entry_set_host(const struct qcow2 *q, uint8_t *p, uint64_t host)
+{
+	uint64_t raw = be64_get(p), mask = raw & PACKED ? (UINT64_C(1) << packed_shift(q)) - 1 : OFFSET_MASK;
+
+	be64_put(p, (raw & ~mask) | host);
+}
+
+void entry_mend_subclusters(const struct qcow2 *q, uint8_t *p)
+{
+	uint64_t raw = be64_get(p), bitmap = be64_get(p + 8);
+	uint32_t alloc = (uint32_t)bitmap, zero = (uint32_t)(bitmap >> 32);
+
+	if (!(raw & OFFSET_MASK) && !(q->external && raw & COPIED))
+		alloc = 0;
+	be64_put(p + 8, (uint64_t)(zero & ~alloc) << 32 | alloc);
+}
+
+void entry_remove(const struct qcow2 *q, uint8_t *p, bool zeros)
+{
+	uint64_t raw = be64_get(p), bitmap;
+	bool packed = raw & PACKED;
+
+	if (!q->extended) {
+		zeros |= !packed && raw & ZERO;
+		be64_put(p, zeros && q->h.version >= 3 ? ZERO : 0);
+		return;
+	}
+	bitmap = packed ? UINT32_MAX : be64_get(p + 8);
+	be64_put(p, 0);
+	be64_put(p + 8, ((packed ? 0 : bitmap >> 32) | (zeros ? bitmap & UINT32_MAX : 0)) << 32);
+}
+
+bool entry_has_data(const struct qcow2 *q, const uint8_t *p)
+{
+	uint64_t raw = be64_get(p);
+
+	if (raw & PACKED)
+		return true;
+	return q->extended ? (uint32_t)be64_get(p + 8) : q->h.version < 3 || !(raw & ZERO);
+}
+
+uint64_t entry_l1_set_table(uint64_t l1e, uint64_t off)
+{
+	return (l1e & ~OFFSET_MASK) | off;
+}
+
+bool entry_next_near(const struct qcow2 *q, uint64_t host, bool packed, unsigned *bit, uint64_t *near)
+{
+	unsigned end = packed ? packed_shift(q) : 56;
+
+	if (!packed && *bit < 9)
+		*bit = 9;
+	if (*bit >= end)
+		return false;
+	*near = host ^ UINT64_C(1) << (*bit)++;
+	return true;
 }
 
 bool entry_can_pack(const struct qcow2 *q, uint64_t host, uint32_t packed)

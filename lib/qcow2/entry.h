@@ -60,6 +60,20 @@ void entry_put(const struct qcow2 *q, uint8_t *p, const struct entry *en);
 const char *entry_odd_copied(const struct qcow2 *q, const struct entry *en);
 /* Changes that bit alone of the L2 entry at p. */
 void entry_set_copied(uint8_t *p, bool copied);
+/*
+ * Changes of the L2 entry at p for a repair, whatever is wrong with it. _remove: nothing is allocated any longer; what
+ * reads as zeros goes on to do so, and with `zeros` what was allocated does, too, where the image can say that.
+ */
+void entry_clear_reserved(const struct qcow2 *q, uint8_t *p);
+void entry_clear_zero(uint8_t *p);
+void entry_set_host(const struct qcow2 *q, uint8_t *p, uint64_t host);
+void entry_mend_subclusters(const struct qcow2 *q, uint8_t *p);
+void entry_remove(const struct qcow2 *q, uint8_t *p, bool zeros);
+uint64_t entry_l1_set_table(uint64_t l1e, uint64_t off);
+/* Whether it says that something is at its host offset, whether or not it has one. */
+bool entry_has_data(const struct qcow2 *q, const uint8_t *p);
+/* The offsets that differ from `host` in one bit of those that an entry has for it, from *bit on. false: no more. */
+bool entry_next_near(const struct qcow2 *q, uint64_t host, bool packed, unsigned *bit, uint64_t *near);
 /* A compressed cluster's descriptor can express this place and length. */
 bool entry_can_pack(const struct qcow2 *q, uint64_t host, uint32_t packed);
 

@@ -22,6 +22,8 @@ enum refmap_mark {
 	REFMAP_OVERLAP,		/* as well as something else */
 	REFMAP_MOVABLE,		/* of the snapshots or bitmaps: a repair can write it elsewhere */
 	REFMAP_ORPHAN,		/* leaked, and kept all the same */
+	REFMAP_CLAIMED,		/* of the latter: a broken entry may have lost it, or the table that has */
+	REFMAP_CONTESTED,	/* more than one may have */
 	REFMAP_LOWERED,		/* its refcount becomes 1, for which COPIED has to be set */
 	REFMAP_FREED,		/* nothing uses it any longer */
 	REFMAP_SEEN,		/* while that is told: by the first of them */

@@ -14,6 +14,11 @@
 
 /* Faults of structures: these are mended before refcounts are. */
 static const enum qimg_fault structures[] = {
+	QIMG_FAULT_L1_ENTRY,
+	QIMG_FAULT_L2_ENTRY,
+	QIMG_FAULT_SUBCLUSTERS,
+	QIMG_FAULT_PACKED,
+	QIMG_FAULT_DATA_FILE,
 	QIMG_FAULT_SNAPSHOT_TABLE,
 	QIMG_FAULT_SNAPSHOT_L1,
 	QIMG_FAULT_BITMAP_DIRECTORY,
@@ -56,10 +61,6 @@ const char *repair_holds(const struct check *c)
 		enum qimg_fault fault;
 		const char *why;
 	} losing[] = {
-		{ QIMG_FAULT_L1_ENTRY, "entries of L1 tables are broken" },
-		{ QIMG_FAULT_L2_ENTRY, "entries of L2 tables are broken" },
-		{ QIMG_FAULT_SUBCLUSTERS, "entries of L2 tables are broken" },
-		{ QIMG_FAULT_PACKED, "entries of L2 tables are broken" },
 		{ QIMG_FAULT_SNAPSHOT_TABLE, "the snapshot table is damaged" },
 		{ QIMG_FAULT_SNAPSHOT_L1, "the tables of a snapshot are not where they should be" },
 		{ QIMG_FAULT_BITMAP_DIRECTORY, "the bitmap directory is damaged" },

@@ -113,7 +113,8 @@ static int find_in_block(struct check *c, uint64_t first, const uint8_t *block, 
 		uint64_t cluster = first + k;
 
 		hole -= hole > 0;
-		if (!entry_refcount_get(block, q->h.refcount_order, k) || refmap_count(c->map, cluster) || hole)
+		if (!entry_refcount_get(block, q->h.refcount_order, k) || refmap_count(c->map, cluster) || hole ||
+		    refmap_is(c->map, REFMAP_CLAIMED, cluster))
 			continue;
 		hole = hole_clusters(c, cluster);
 		if (hole)
