@@ -225,6 +225,33 @@ blocks() {
 	[ "$status" -eq 1 ] || skip 'the device reads all the same'
 	contains "$output" 'cannot be read'
 	qimg check -q -T none -r all -f qcow2 "$dev" 2>err
-	qimg convert -f qcow2 -O raw "$dev" got
+	qimg convert -T none -f qcow2 -O raw "$dev" got
 	cmp got want
+}
+
+@test "the table and an L2 table are lost: what the latter names is kept" {
+	local table
+	image 16
+	table=$(peek image "0x$(peek image 40 8)" 8)
+	poke image "0x$(peek image 40 8)" "$(zeros 8)"
+	poke image 48 "$(zeros 12)"
+	run qimg check -r all image
+	equal "$status" 3
+	contains "$output" 'looks like an L2 table'
+	# Whoever knows where it was has all of it again.
+	poke image "0x$(peek image 40 8)" "$table"
+	qimg check -q image
+	qimg convert -f qcow2 -O raw image got
+	cmp got want
+}
+
+@test "an old table with many blocks is not taken for an L2 table" {
+	# 64 bits, 512 clusters a block
+	image 64
+	[ "$(blocks image | wc -l)" -lt 8 ] || fail 'more blocks than thought'
+	pattern_file want 20M
+	image 64
+	[ "$(blocks image | wc -l)" -ge 8 ]
+	poke image 48 "$(zeros 12)"
+	mended image
 }

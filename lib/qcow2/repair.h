@@ -70,6 +70,10 @@ int repair_lower(struct check *c, struct qimg_error *e);
 
 /* Whether they cannot be mended where they are. */
 bool repair_must_rebuild(const struct check *c);
+/*
+ * Whether the cluster in c->buf, which looks like an L2 table, is one of a refcount table that is no longer in force.
+ */
+bool repair_is_old_table(struct check *c);
 /* Writes blocks and a table with what was counted, and makes the header refer to them. */
 int repair_rebuild(struct check *c, struct qimg_error *e);
 

@@ -125,6 +125,34 @@ static int find_in_block(struct check *c, uint64_t first, const uint8_t *block, 
 	return 0;
 }
 
+static bool is_unknown(struct check *c, uint64_t cluster)
+{
+	return !refmap_count(c->map, cluster) && !refmap_is(c->map, REFMAP_ORPHAN, cluster) &&
+	       !refmap_is(c->map, REFMAP_CLAIMED, cluster);
+}
+
+/* Where no block says which clusters are leaked, all may be that nothing refers to. */
+static int find_without_block(struct check *c, struct qimg_error *e)
+{
+	uint64_t span = repair_span(c), n;
+
+	for (uint64_t at = 0; at < c->clusters && !check_stopped(c); at += n) {
+		n = span - at % span;
+		if (repair_has_block(c, at))
+			continue;
+		n = REFMAP_SOME;
+		if (at % REFMAP_SOME == 0 && refmap_alike(c->map, at) == 1)
+			continue;
+		n = hole_clusters(c, at);
+		if (n)
+			continue;
+		n = 1;
+		if (is_unknown(c, at) && looks_lost(c, at) && !repair_is_old_table(c) && take_orphan(c, at, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int repair_find_orphans(struct check *c, struct qimg_error *e)
 {
 	struct qcow2 *q = c->q;
@@ -137,6 +165,8 @@ int repair_find_orphans(struct check *c, struct qimg_error *e)
 			continue;
 		ret = find_in_block(c, i * repair_span(c), block, e);
 	}
+	if (ret == 0 && !q->external && repair_mends(c))
+		ret = find_without_block(c, e);
 	free(block);
 	return ret;
 }

@@ -27,6 +27,7 @@
 #include "qcow2/qcow2.h"
 
 #define MOST_BLOCKS (HEADER_MAX_RT_BYTES / 8)
+#define LEAST_USED 16			/* clusters that a block must know to be taken for one */
 
 struct place {				/* of blocks */
 	uint64_t first, n;
@@ -49,6 +50,43 @@ bool repair_must_rebuild(const struct check *c)
 {
 	return c->counts_overlap || c->table_lost || c->blockless || c->counts_unread ||
 	       c->r->found[QIMG_FAULT_REFCOUNT_ENTRY];
+}
+
+/* ---- an old table ---- */
+
+/* The block says of the clusters from `base` on what was counted, but for a few. */
+static bool agrees(struct check *c, const uint8_t *block, uint64_t base)
+{
+	uint64_t used = 0, same = 0;
+
+	for (uint64_t k = 0; k < repair_span(c); k++) {
+		uint64_t stored = entry_refcount_get(block, c->q->h.refcount_order, k);
+		uint64_t refs = refmap_count(c->map, base + k);
+
+		used += stored || refs;
+		same += stored && refs;
+	}
+	return used >= LEAST_USED && same >= used - used / 4;
+}
+
+bool repair_is_old_table(struct check *c)
+{
+	uint64_t per_cluster = c->q->cluster_size / 8, entry = 0, i = 0;
+	struct qimg_error ignored;
+	uint8_t *block = mem_buffer(c->q->cluster_size, &ignored);
+	bool is = false;
+
+	for (; i < per_cluster && !entry; i++)
+		entry = be64_get(c->buf + i * 8);
+	if (!block || !i-- || !is_aligned(entry, c->q->cluster_size) || !check_inside(c, entry, c->q->cluster_size) ||
+	    file_read(c->q->file, entry, block, c->q->cluster_size, &ignored) < 0)
+		goto out;
+	/* It may be any cluster of a table. */
+	for (; i < MOST_BLOCKS && i * repair_span(c) < c->clusters && !is; i += per_cluster)
+		is = agrees(c, block, i * repair_span(c));
+out:
+	free(block);
+	return is;
 }
 
 /* ---- which blocks there are ---- */
