@@ -40,6 +40,26 @@ static const char *const meaning[QIMG_FAULTS] = {
 	[QIMG_FAULT_UNREAD] = "the host cannot read metadata: the check is not complete",
 };
 
+/* What a repair does about it; NULL: nothing can be done. */
+static const char *const remedy[QIMG_FAULTS] = {
+	[QIMG_FAULT_LEAK] = "-r leaks or -r all frees it",
+	[QIMG_FAULT_REFCOUNT] = "-r all counts anew",
+	[QIMG_FAULT_OVERLAP] = "-r all moves one of them to a copy; each range reads as it does now",
+	[QIMG_FAULT_COPIED] = "-r all sets the mark as the refcount says",
+	[QIMG_FAULT_HEADER] = "-r all writes anew what can be counted or read; a lost L1 table stays lost",
+	[QIMG_FAULT_L1_ENTRY] = "-r all mends the entry where it is clear what it was, else removes it",
+	[QIMG_FAULT_L2_ENTRY] = "-r all mends the entry where it is clear what it was, else removes it",
+	[QIMG_FAULT_SUBCLUSTERS] = "-r all keeps the data, and else what reads as zeros",
+	[QIMG_FAULT_PACKED] = "-r all keeps it if it still inflates, else removes it",
+	[QIMG_FAULT_DATA_FILE] = "-r all makes it the disk's offset",
+	[QIMG_FAULT_REFCOUNT_ENTRY] = "-r all writes all refcounts anew",
+	[QIMG_FAULT_SNAPSHOT_TABLE] = "-r all writes the list anew, with what of it can be read",
+	[QIMG_FAULT_SNAPSHOT_L1] = "-r all keeps what of the snapshot can be read, else removes it",
+	[QIMG_FAULT_BITMAP_DIRECTORY] = "-r all writes the list anew, with what of it can be read",
+	[QIMG_FAULT_BITMAP_ENTRY] = "-r all lets the range count as changed",
+	[QIMG_FAULT_ORPHAN] = "--drop-orphans frees it, --backup=FILE saves it first",
+};
+
 static bool of_clusters(enum qimg_fault fault)
 {
 	return fault == QIMG_FAULT_LEAK || fault == QIMG_FAULT_REFCOUNT;
@@ -49,12 +69,12 @@ static bool of_clusters(enum qimg_fault fault)
 static void print_lines(struct findings *l, const struct qimg_finding *f)
 {
 	uint64_t bytes = f->clusters ? f->host_len / f->clusters : 0;
-	const char *what = f->fixed ? "Repairing cluster" :
+	const char *what = f->fixed ? l->dry ? "Would repair cluster" : "Repairing cluster" :
 			   f->fault == QIMG_FAULT_LEAK ? "Leaked cluster" : "ERROR cluster";
 
 	if (!of_clusters(f->fault)) {
 		if (l->shown++ < l->most) {
-			fputs(f->fixed ? "Repairing " : "ERROR ", stderr);
+			fputs(f->fixed ? l->dry ? "Would repair " : "Repairing " : "ERROR ", stderr);
 			ui_text(stderr, f->text);
 			fputc('\n', stderr);
 		}
@@ -138,7 +158,8 @@ static void print_group(const struct findings *l, enum qimg_fault fault, uint64_
 {
 	uint64_t told = 0, covered = 0;
 
-	printf("%s: %" PRIu64 "\n  %s\n", qimg_fault_name(fault), count, meaning[fault]);
+	printf("%s: %" PRIu64 "\n  %s\n  repair: %s\n", qimg_fault_name(fault), count, meaning[fault],
+	       remedy[fault] ? remedy[fault] : "cannot be mended");
 	for (size_t i = 0; i < l->count; i++) {
 		const struct qimg_finding *f = &l->list[i].f;
 

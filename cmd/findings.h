@@ -19,6 +19,7 @@ struct finding;
 struct findings {
 	enum findings_form form;
 	uint64_t most;			/* that are shown */
+	bool dry;			/* what is mended would be, and is not */
 	uint64_t shown;
 	struct finding *list;		/* of a form that keeps them */
 	size_t count, room;

@@ -34,7 +34,8 @@ static int append(struct backup *b, const void *data, size_t len, struct qimg_er
 
 static int write_head(struct backup *b, struct qimg_error *e)
 {
-	uint8_t head[BACKUP_HEAD];
+	/* There is room for the marks of undo.c, should the file system be full by then. */
+	uint8_t head[BACKUP_FIRST] = { 0 };
 
 	memcpy(head, BACKUP_MAGIC, 8);
 	be32_put(head + 8, BACKUP_VERSION);

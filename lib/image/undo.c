@@ -4,7 +4,7 @@
  *
  * An image that something has changed since would be damaged by that, so each place has to be as the repair has left
  * it, or as it was before. The backup is marked before the first byte is put back: when that is interrupted it can be
- * done again, whatever state it was left in.
+ * done again, whatever state it was left in. It is marked again when it is done: then there is nothing to be put back.
  */
 #include "image/image.h"
 
@@ -33,7 +33,7 @@ struct undo {
 	size_t count, room;
 	uint64_t end;			/* of what is complete in the backup */
 	bool done;			/* the repair was not interrupted */
-	bool begun;			/* something was put back before */
+	bool begun, ended;		/* something was put back before; all of it */
 	uint8_t *buf;
 };
 
@@ -59,7 +59,7 @@ static int read_head(struct undo *u, struct qimg_error *e)
 				 file_path(u->backup), be32_get(head + 8), BACKUP_VERSION);
 	u->cluster_size = be32_get(head + 12);
 	u->length = be64_get(head + 16);
-	u->end = sizeof(head);
+	u->end = BACKUP_FIRST;
 	return u->cluster_size && u->cluster_size <= BACKUP_MOST ? 0 : damaged(u, "its cluster size", e);
 }
 
@@ -78,14 +78,21 @@ static int add(struct undo *u, const struct saved *s, struct qimg_error *e)
 	return 0;
 }
 
-/* A record; false: there is no complete one at u->end. */
-static bool read_record(struct undo *u, uint8_t *record)
+/* A record; false: there is no complete one. */
+static bool read_record(const struct undo *u, uint64_t at, uint8_t *record)
 {
 	struct qimg_error ignored;
 
-	return u->end + BACKUP_RECORD <= file_size(u->backup) &&
-	       file_read(u->backup, u->end, record, BACKUP_RECORD, &ignored) == 0 &&
+	return at + BACKUP_RECORD <= file_size(u->backup) &&
+	       file_read(u->backup, at, record, BACKUP_RECORD, &ignored) == 0 &&
 	       be32_get(record + 20) == checksum(0, record, 20);
+}
+
+static bool is_marked(const struct undo *u, unsigned i, uint32_t kind)
+{
+	uint8_t record[BACKUP_RECORD];
+
+	return read_record(u, BACKUP_HEAD + i * BACKUP_RECORD, record) && be32_get(record) == kind;
 }
 
 /* 1: it is not complete. */
@@ -131,17 +138,15 @@ static int read_backup(struct undo *u, struct qimg_error *e)
 	uint8_t record[BACKUP_RECORD];
 	int ret = 0;
 
-	while (ret == 0 && read_record(u, record)) {
-		if (be32_get(record) == BACKUP_SAVE && !u->done) {
+	u->begun = is_marked(u, 0, BACKUP_UNDO);
+	u->ended = u->begun && is_marked(u, 1, BACKUP_BACK);
+	while (ret == 0 && !u->done && read_record(u, u->end, record)) {
+		if (be32_get(record) == BACKUP_SAVE)
 			ret = read_saved(u, record, e);
-		} else if (be32_get(record) == BACKUP_DONE && !u->done) {
+		else if (be32_get(record) == BACKUP_DONE)
 			ret = read_done(u, record, e);
-		} else if (be32_get(record) == BACKUP_UNDO) {
-			u->begun = true;
-			return 0;
-		} else {
+		else
 			return damaged(u, "a record of an unknown kind", e);
-		}
 	}
 	if (ret < 0)
 		return -1;
@@ -163,32 +168,32 @@ static int check_image(struct undo *u, struct qimg_error *e)
 {
 	uint64_t size = file_size(u->image);
 
-	if (u->begun)
+	if (u->begun && !u->ended)
 		return 0;
-	if (size < u->length || (u->done && size != u->after && size != u->length))
+	if (size < u->length || (u->ended && size != u->length) || (u->done && size != u->after && size != u->length))
 		return has_changed(u, e);
 	/* Of an interrupted repair nobody knows how far it came. */
-	for (size_t i = 0; u->done && i < u->count; i++) {
+	for (size_t i = 0; (u->done || u->ended) && i < u->count; i++) {
 		uint32_t sum;
 
 		if (file_read(u->image, u->list[i].off, u->buf, u->list[i].len, e) < 0)
 			return -1;
 		sum = checksum(0, u->buf, u->list[i].len);
-		if (sum != u->list[i].before && sum != u->list[i].after)
+		if (sum != u->list[i].before && (u->ended || sum != u->list[i].after))
 			return has_changed(u, e);
 	}
 	return 0;
 }
 
-static int mark_begun(struct undo *u, struct qimg_error *e)
+static int mark(struct undo *u, unsigned i, uint32_t kind, struct qimg_error *e)
 {
 	uint8_t record[BACKUP_RECORD] = { 0 };
 
-	if (u->begun)
-		return 0;
-	be32_put(record, BACKUP_UNDO);
+	be32_put(record, kind);
 	be32_put(record + 20, checksum(0, record, 20));
-	return file_write(u->backup, u->end, record, sizeof(record), e) < 0 || file_sync(u->backup, e) < 0 ? -1 : 0;
+	if (file_write(u->backup, BACKUP_HEAD + i * sizeof(record), record, sizeof(record), e) < 0)
+		return -1;
+	return file_sync(u->backup, e);
 }
 
 static int put_back(struct undo *u, struct qimg_error *e)
@@ -211,6 +216,13 @@ static int put_back(struct undo *u, struct qimg_error *e)
 	return 0;
 }
 
+static int undo(struct undo *u, struct qimg_error *e)
+{
+	if (!u->begun && mark(u, 0, BACKUP_UNDO, e) < 0)
+		return -1;
+	return put_back(u, e) < 0 || mark(u, 1, BACKUP_BACK, e) < 0 ? -1 : 0;
+}
+
 int qimg_check_undo(struct qimg_image *img, const char *backup, uint64_t *places, struct qimg_error *e)
 {
 	struct undo u = { .image = img->file };
@@ -218,8 +230,8 @@ int qimg_check_undo(struct qimg_image *img, const char *backup, uint64_t *places
 
 	u.buf = mem_buffer(BACKUP_MOST, e);
 	if (u.buf && file_open(&u.backup, backup, FILE_WRITE, e) == 0 && read_head(&u, e) == 0 &&
-	    read_backup(&u, e) == 0 && check_image(&u, e) == 0 && mark_begun(&u, e) == 0)
-		ret = put_back(&u, e);
+	    read_backup(&u, e) == 0 && check_image(&u, e) == 0)
+		ret = u.ended ? 0 : undo(&u, e);
 	*places = u.count;
 	file_close(u.backup);
 	free(u.list);
