@@ -162,6 +162,28 @@ static void one_tebibyte(void)
 	refmap_close(m);
 }
 
+/* However far apart they are. */
+static void next_piece(void)
+{
+	struct refmap *m = NULL;
+	uint64_t at = 0, seen = 0, which = 0;
+
+	if (!ok(!refmap_open(&m, 0, UINT64_MAX, 1 << 20, &e), "a long file"))
+		return;
+	ok(refmap_next(m, 0) == UINT64_MAX && refmap_next(m, UINT64_C(1) << 50) == UINT64_MAX, "nothing is in there");
+	for (uint64_t i = 0; i < 20; i++)
+		refmap_add(m, i << 46, 1, 1, &e);
+	for (at = refmap_next(m, 0); at != UINT64_MAX; at = refmap_next(m, at + 8192))
+		seen += refmap_count(m, at) && at == seen << 46;
+	is_u64(seen, 20, "each piece is found");
+	ok(!refmap_any(m, REFMAP_FREED, 0, UINT64_MAX, NULL), "none has a mark");
+	refmap_set(m, REFMAP_FREED, UINT64_C(19) << 46, 1, &e);
+	ok(refmap_any(m, REFMAP_FREED, 1, UINT64_MAX - 1, &which) && which == UINT64_C(19) << 46,
+	   "the last one has");
+	ok(!refmap_any(m, REFMAP_FREED, 0, UINT64_C(19) << 46, NULL), "which is not before it");
+	refmap_close(m);
+}
+
 int main(void)
 {
 	random_steps(0, 1);
@@ -173,5 +195,6 @@ int main(void)
 	window();
 	limit();
 	one_tebibyte();
+	next_piece();
 	return done_testing();
 }
