@@ -23,6 +23,7 @@
 #include "qcow2/mend.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/repair.h"
+#include "qcow2/repair_apart.h"
 #include "qcow2/snaptable.h"
 #include "qcow2/table.h"
 
@@ -102,7 +103,7 @@ static int no_room(struct check *c, int ret, const struct qimg_error *e)
 /* All of it has been, and is gone through for something else. */
 static bool is_counted(const struct check *c)
 {
-	return c->step == CHECK_CLAIM || c->step == CHECK_TELL;
+	return c->step == CHECK_CLAIM || c->step == CHECK_TELL || c->step == CHECK_PLAN;
 }
 
 int check_add(struct check *c, uint64_t cluster, uint64_t n, uint64_t times, struct qimg_error *e)
@@ -110,23 +111,39 @@ int check_add(struct check *c, uint64_t cluster, uint64_t n, uint64_t times, str
 	return c->full || is_counted(c) ? 0 : no_room(c, refmap_add(c->map, cluster, n, times, e), e);
 }
 
+/* can_copy: what lies there, too, is what an entry refers to, and can be copied. */
+static void note_overlap(struct check *c, uint64_t cluster, bool can_copy)
+{
+	bool movable = refmap_is(c->map, REFMAP_MOVABLE, cluster);
+
+	c->wanted = true;
+	c->overlaps_movable |= movable;
+	if (check_is_counts(c, cluster))
+		c->counts_overlap = true;
+	else if (can_copy)
+		c->overlaps_apart = true;
+	else if (!movable)
+		c->overlaps = true;
+	c->table_overlap |= check_is_table(c, cluster);
+}
+
+static int set_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_t n, struct qimg_error *e)
+{
+	return c->full ? 0 : no_room(c, refmap_set(c->map, mark, cluster, n, e), e);
+}
+
 int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_t n,
 	       struct qimg_error *e)
 {
+	return is_counted(c) ? 0 : set_mark(c, mark, cluster, n, e);
+}
+
+int check_mark_shared(struct check *c, uint64_t cluster, bool can_copy, struct qimg_error *e)
+{
 	if (is_counted(c))
 		return 0;
-	if (mark == REFMAP_OVERLAP) {
-		bool movable = refmap_any(c->map, REFMAP_MOVABLE, cluster, n, NULL);
-
-		c->wanted = true;
-		c->overlaps_movable |= movable;
-		if (check_is_counts(c, cluster))
-			c->counts_overlap = true;
-		else if (!movable)
-			c->overlaps = true;
-		c->table_overlap |= check_is_table(c, cluster);
-	}
-	return c->full ? 0 : no_room(c, refmap_set(c->map, mark, cluster, n, e), e);
+	note_overlap(c, cluster, can_copy);
+	return set_mark(c, REFMAP_OVERLAP, cluster, 1, e);
 }
 
 bool check_inside(const struct check *c, uint64_t off, uint64_t len)
@@ -197,8 +214,7 @@ static int tell_overlaps(struct check *c, uint64_t first, uint64_t n, const char
 	     first = which + 1) {
 		struct qimg_finding f = { .fault = QIMG_FAULT_OVERLAP, .has_host = true,
 					  .host = which << bits, .host_len = c->q->cluster_size,
-					  .fixed = repair_mends(c) && (check_is_counts(c, which) ||
-								       refmap_is(c->map, REFMAP_MOVABLE, which)) };
+					  .fixed = repair_mends(c) };
 
 		if (refmap_is(c->map, REFMAP_SEEN, which))
 			check_tell(c, &f, "%s lies where %s is, in the cluster at 0x%" PRIx64, what,
@@ -209,8 +225,8 @@ static int tell_overlaps(struct check *c, uint64_t first, uint64_t n, const char
 	return 0;
 }
 
-int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
-	      struct qimg_error *e)
+static int use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what, bool can_copy,
+	       struct qimg_error *e)
 {
 	unsigned bits = c->q->cluster_bits;
 	uint64_t first = off >> bits, n = len ? ((off + len - 1) >> bits) - first + 1 : 0, which, at = first;
@@ -218,11 +234,23 @@ int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const
 	if (c->step == CHECK_EXPLAIN)
 		return tell_overlaps(c, first, n, what, e);
 	for (; refmap_any(c->map, REFMAP_METADATA, at, first + n - at, &which); at = which + 1)
-		if (check_mark(c, REFMAP_OVERLAP, which, 1, e) < 0)
+		if (check_mark_shared(c, which, can_copy, e) < 0 ||
+		    (can_copy && check_mark(c, REFMAP_MISPLACED, which, 1, e) < 0))
 			return -1;
 	if (check_add(c, first, n, times, e) < 0)
 		return -1;
 	return check_mark(c, REFMAP_METADATA, first, n, e);
+}
+
+int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
+	      struct qimg_error *e)
+{
+	return use(c, off, len, times, what, false, e);
+}
+
+int check_use_table(struct check *c, uint64_t off, uint64_t times, struct qimg_error *e)
+{
+	return use(c, off, c->q->cluster_size, times, "an L2 table", true, e);
 }
 
 int check_use_movable(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
@@ -316,12 +344,16 @@ static int check_window(struct check *c, uint64_t memory, struct qimg_error *e)
 		error_set(e, ECANCELED, "Interrupted");
 		goto out;
 	}
+	if (repair_mends(c) && (c->overlaps_apart || c->surplus) && check_plan(c, e) < 0)
+		goto out;
 	c->step = CHECK_EXPLAIN;
 	if ((c->wanted || (c->odd_copied && !c->from)) && go_through_all(c, e) < 0)
 		goto out;
 	check_tell_low(c);
 	ret = check_fixes(c) ? repair_window(c, e) : 0;
 out:
+	repair_plan_free(c->plan);
+	c->plan = NULL;
 	refmap_close(c->map);
 	c->map = NULL;
 	return ret;

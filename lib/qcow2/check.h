@@ -21,6 +21,7 @@
 
 struct bitmap_entry;
 struct mend;
+struct repair_plan;
 struct qcow2;
 
 struct check_view {			/* the active tables, or those of a snapshot */
@@ -48,6 +49,7 @@ enum check_step {
 	CHECK_COUNT,
 	CHECK_CLAIM,		/* of a repair: what broken entries of L1 and L2 tables may have lost is kept, */
 	CHECK_TELL,		/* and what becomes of them is told */
+	CHECK_PLAN,		/* of a repair: what has to be copied apart is noted */
 	CHECK_EXPLAIN,
 };
 
@@ -79,12 +81,15 @@ struct check {
 	bool odd_copied;		/* COPIED is set, or missing, where it is wrong whatever the refcount */
 	bool overlaps;			/* some of that is metadata that shares its place, */
 	bool overlaps_movable;		/* with what a repair can write elsewhere */
+	bool overlaps_apart;		/* or it is what an entry refers to, which can get a copy */
+	bool surplus;			/* clusters have more references than their refcount says, and more than one */
 	bool counts_overlap;		/* with the refcount table or a block of it */
 	bool table_overlap;		/* with the table */
 	bool table_lost, table_unread;	/* the refcount table is not within the file; it cannot be read */
 	bool blockless;			/* clusters in use have no refcount block */
 	uint64_t counts_unread;		/* pieces of refcount table and blocks that could not be read */
 	struct mend *mend;		/* of a repair */
+	struct repair_plan *plan;	/* what has to be copied apart, or NULL */
 	uint64_t spare, spare_left;	/* clusters that were found for what has to be moved */
 	uint64_t space;			/* where the next free clusters are looked for; 0: not yet */
 	bool again;			/* something was mended that others depend on */
@@ -111,6 +116,10 @@ int check_use(struct check *c, uint64_t off, uint64_t len, uint64_t times, const
 /* The same for what a repair can write elsewhere when it shares its place. */
 int check_use_movable(struct check *c, uint64_t off, uint64_t len, uint64_t times, const char *what,
 		      struct qimg_error *e);
+/* The same for an L2 table: the entries that refer to it get copies when something else is there. */
+int check_use_table(struct check *c, uint64_t off, uint64_t times, struct qimg_error *e);
+/* Something else is there already. can_copy: it is what an entry refers to, and can be copied. */
+int check_mark_shared(struct check *c, uint64_t cluster, bool can_copy, struct qimg_error *e);
 /* Whether something of [off, off + len) shares its place with something else; when all was counted. */
 bool check_shares(const struct check *c, uint64_t off, uint64_t len);
 /* Adds to the counts; remembers when there was no room. */
@@ -161,6 +170,8 @@ int check_gather(struct check *c, uint64_t memory, struct qimg_error *e);
 int check_tables(struct check *c, struct qimg_error *e);
 /* Of a repair, when all is counted: what broken entries may have lost, and what becomes of them. */
 int check_broken(struct check *c, struct qimg_error *e);
+/* Of a repair, when refcounts were compared: what has to be copied apart. */
+int check_plan(struct check *c, struct qimg_error *e);
 
 /* ---- check_counts.c: stored refcounts ---- */
 

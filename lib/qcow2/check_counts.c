@@ -13,6 +13,7 @@
 #include "qcow2/entry.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/repair.h"
+#include "qcow2/repair_apart.h"
 
 #define CHUNK 4096			/* clusters that are looked at together */
 #define MOST_SHARED 16			/* blocks that are looked at though they share their place */
@@ -60,16 +61,17 @@ static int leak(struct check *c, struct run *run, uint64_t cluster, uint64_t sto
 
 static bool is_fixed(struct check *c, uint64_t cluster, uint64_t refs)
 {
-	return repair_mends_count(c, cluster) && refs <= c->q->refcount_max;
+	return repair_mends_count(c, cluster) && (refs <= c->q->refcount_max || repair_can_copy(c));
 }
 
 static int low(struct check *c, uint64_t cluster, uint64_t stored, uint64_t refs, struct qimg_error *e)
 {
 	c->blockless |= !repair_has_block(c, cluster);
+	c->surplus |= refs > 1;
 	if (c->lows == c->low_room) {
 		c->r->found[QIMG_FAULT_REFCOUNT]++;
 		c->r->corruptions_fixed += is_fixed(c, cluster, refs);
-		return 0;
+		return check_fixes(c) ? check_mark(c, REFMAP_LOW, cluster, 1, e) : 0;
 	}
 	c->low[c->lows++] = (struct check_low){ .cluster = cluster, .refcount = stored, .references = refs };
 	c->wanted = true;

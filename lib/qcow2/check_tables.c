@@ -19,6 +19,7 @@
 #include "qcow2/entry.h"
 #include "qcow2/qcow2.h"
 #include "qcow2/repair.h"
+#include "qcow2/repair_apart.h"
 #include "qcow2/repair_entries.h"
 #include "qcow2/table.h"
 
@@ -235,7 +236,7 @@ static int end_run(struct scan *s, struct qimg_error *e)
 		return 0;
 	s->n = 0;
 	for (; refmap_any(c->map, REFMAP_METADATA, at, end - at, &which); at = which + 1)
-		if (check_mark(c, REFMAP_OVERLAP, which, 1, e) < 0)
+		if (check_mark_shared(c, which, repair_can_copy(c), e) < 0)
 			return -1;
 	if (check_add(c, s->first, end - s->first, s->t->times, e) < 0)
 		return -1;
@@ -325,9 +326,9 @@ static int count_packed(struct scan *s, const struct entry *en, uint64_t guest, 
 			   "of the file");
 		n = check_inside(c, en->host, 1) ? c->clusters - first : 0;
 	}
-	if (n && refmap_any(c->map, REFMAP_METADATA, first, n, &which) &&
-	    check_mark(c, REFMAP_OVERLAP, which, 1, e) < 0)
-		return -1;
+	for (uint64_t at = first; refmap_any(c->map, REFMAP_METADATA, at, first + n - at, &which); at = which + 1)
+		if (check_mark_shared(c, which, repair_can_copy(c), e) < 0)
+			return -1;
 	return check_add(c, first, n, s->t->times, e);
 }
 
@@ -475,17 +476,16 @@ static void explain_entry(struct scan *s, const uint8_t *p, uint64_t guest)
 		return;
 	if (is_active(s))
 		explain_odd_copied(s, &en, guest, be64_get(p));
-	if (!en.host || c->q->external)
+	if ((!en.host && en.kind != ENTRY_PACKED) || c->q->external)
 		return;
 	first = en.host >> bits;
 	n = en.kind == ENTRY_PACKED ? ((en.host + en.packed - 1) >> bits) - first + 1 : 1;
 	for (uint64_t k = first; k < first + n; k++) {
 		struct qimg_finding f = place(s, QIMG_FAULT_OVERLAP, k << bits, c->q->cluster_size, guest);
 
-		f.fixed = repair_mends(c) && refmap_is(c->map, REFMAP_MOVABLE, k);
 		if (refmap_is(c->map, REFMAP_LOW, k))
 			explain_low(s, k, guest);
-		f.fixed = repair_mends(c) && check_is_counts(c, k);
+		f.fixed = repair_mends(c);
 		if (refmap_is(c->map, REFMAP_OVERLAP, k) && refmap_is(c->map, REFMAP_METADATA, k))
 			check_tell(c, &f, "the data of guest offset 0x%" PRIx64 " lies where metadata is, in the "
 				   "cluster at 0x%" PRIx64, guest, k << bits);
@@ -542,6 +542,8 @@ static int do_table(struct check *c, const struct check_table *t, const uint8_t 
 		explain_table(&s, data);
 		return 0;
 	}
+	if (c->step == CHECK_PLAN)
+		return repair_plan_table(c, t, data, e);
 	if (c->first && c->how->flags & QIMG_CHECK_DEEP && check_deep(c, t, data, e) < 0)
 		return -1;
 	return count_table(&s, data, e);
@@ -591,13 +593,11 @@ static int read_all(struct check *c, struct qimg_error *e)
 
 int check_tables(struct check *c, struct qimg_error *e)
 {
-	uint32_t size = c->q->cluster_size;
-
 	for (size_t i = 0; i < c->tables; i++) {
 		const struct check_table *t = &c->table[i];
 		bool copied = !t->view && c->q->l1[t->l1_index] & L1_COPIED;
 
-		if (check_use(c, t->off, size, t->times, "an L2 table", e) < 0)
+		if (check_use_table(c, t->off, t->times, e) < 0)
 			return -1;
 		if (c->step == CHECK_COUNT && !t->view &&
 		    check_mark(c, copied ? REFMAP_COPIED : REFMAP_UNCOPIED, t->off >> c->q->cluster_bits, 1, e) < 0)
@@ -618,4 +618,10 @@ int check_broken(struct check *c, struct qimg_error *e)
 		ret = gather(c, 0, e) < 0 || read_all(c, e) < 0 ? -1 : 0;
 	c->step = CHECK_COUNT;
 	return ret;
+}
+
+int check_plan(struct check *c, struct qimg_error *e)
+{
+	c->step = CHECK_PLAN;
+	return repair_plan_begin(c, e) < 0 ? -1 : read_all(c, e);
 }

@@ -21,6 +21,7 @@ enum refmap_mark {
 	REFMAP_UNCOPIED,	/* and one without it */
 	REFMAP_OVERLAP,		/* as well as something else */
 	REFMAP_MOVABLE,		/* of the snapshots or bitmaps: a repair can write it elsewhere */
+	REFMAP_MISPLACED,	/* an L2 table, and other metadata before it */
 	REFMAP_ORPHAN,		/* leaked, and kept all the same */
 	REFMAP_CLAIMED,		/* of the latter: a broken entry may have lost it, or the table that has */
 	REFMAP_CONTESTED,	/* more than one may have */

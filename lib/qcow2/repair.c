@@ -11,6 +11,8 @@
 #include "qcow2/check.h"
 #include "qcow2/mend.h"
 #include "qcow2/qcow2.h"
+#include "qcow2/repair_apart.h"
+#include "qcow2/repair_entries.h"
 
 /* Faults of structures: these are mended before refcounts are. */
 static const enum qimg_fault structures[] = {
@@ -77,7 +79,7 @@ const char *repair_holds(const struct check *c)
 	for (size_t i = 0; i < ARRAY_SIZE(losing); i++)
 		if (c->r->found[losing[i].fault] && !repair_mends_fault(c, losing[i].fault))
 			return losing[i].why;
-	if (c->overlaps || ((c->table_overlap || c->overlaps_movable) && !repair_mends(c)))
+	if (c->overlaps || ((c->table_overlap || c->overlaps_movable || c->overlaps_apart) && !repair_mends(c)))
 		return "metadata shares its place with other things";
 	return NULL;
 }
@@ -92,7 +94,7 @@ static bool has_structures(const struct check *c)
 	for (unsigned i = 0; i < QIMG_FAULTS; i++)
 		if (c->r->found[i] && repair_mends_fault(c, i))
 			return true;
-	return repair_mends(c) && c->overlaps_movable;
+	return repair_mends(c) && (c->overlaps_movable || repair_has_plan(c));
 }
 
 /* Nobody is to use the image before the repair is done, or was done again. */
@@ -109,12 +111,23 @@ static int mark_corrupt(struct check *c, struct qimg_error *e)
 
 static int mend_structures(struct check *c, struct qimg_error *e)
 {
-	c->spare_left = repair_entries_need(c) + repair_snapshots_need(c) + repair_bitmaps_need(c);
+	bool mended = false;
+
+	/*
+	 * Entries first, as nothing else has to be changed for them, and as long as the file does not become longer:
+	 * what they refer to behind its end is nothing.
+	 */
+	if (c->broken && (mark_corrupt(c, e) < 0 || repair_entries(c, &mended, e) < 0))
+		return -1;
+	if (mended)
+		return mend_sync(c, e);
+	c->spare_left = repair_apart_need(c) + repair_snapshots_need(c) + repair_bitmaps_need(c);
 	if (repair_reserve(c, e) < 0)
 		return -1;
 	if ((repair_must_rebuild(c) ? repair_rebuild(c, e) : repair_raise(c, e)) < 0 || mark_corrupt(c, e) < 0)
 		return -1;
-	if (repair_snapshots(c, e) < 0 || repair_bitmaps(c, e) < 0 || repair_entries(c, e) < 0)
+	/* Copies before what they are copies of is changed. */
+	if (repair_apart(c, e) < 0 || repair_snapshots(c, e) < 0 || repair_bitmaps(c, e) < 0)
 		return -1;
 	return mend_sync(c, e);
 }

@@ -86,13 +86,11 @@ int repair_rebuild(struct check *c, struct qimg_error *e);
 int repair_find_orphans(struct check *c, struct qimg_error *e);
 
 /*
- * ---- repair_entries.c, repair_snapshots.c, repair_bitmaps.c: structures ----
+ * ---- repair_snapshots.c, repair_bitmaps.c: structures ----
  *
  * need: so many clusters may be taken (an upper bound), when all was explained. The other does the work; when it is
  * done c->again is set, and all is read afresh. What it finds broken may be mended in several rounds.
  */
-uint64_t repair_entries_need(const struct check *c);
-int repair_entries(struct check *c, struct qimg_error *e);
 uint64_t repair_snapshots_need(const struct check *c);
 int repair_snapshots(struct check *c, struct qimg_error *e);
 uint64_t repair_bitmaps_need(struct check *c);

@@ -232,7 +232,7 @@ const char *repair_fate_text(const struct check *c, const struct repair_fate *f,
 
 /* ---- in place ---- */
 
-static int mend_view(struct check *c, const struct check_view *v, uint8_t *l1, struct qimg_error *e)
+static int mend_view(struct check *c, const struct check_view *v, uint8_t *l1, bool *mended, struct qimg_error *e)
 {
 	struct qimg_error ignored;
 	struct repair_fate f;
@@ -256,13 +256,14 @@ static int mend_view(struct check *c, const struct check_view *v, uint8_t *l1, s
 			from = min_u64(from, i);
 			to = i + 1;
 		}
+		*mended |= to;
 		if (to && mend_write(c, at + from * 8, l1 + from * 8, (size_t)(to - from) * 8, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int mend_table(struct check *c, const struct check_table *t, struct qimg_error *e)
+static int mend_table(struct check *c, const struct check_table *t, bool *mended, struct qimg_error *e)
 {
 	struct qcow2 *q = c->q;
 	uint64_t guest = table_span(q) * t->l1_index;
@@ -284,35 +285,25 @@ static int mend_table(struct check *c, const struct check_table *t, struct qimg_
 		memcpy(p, f.entry, q->entry_size);
 		changed = true;
 	}
+	*mended |= changed;
 	return changed ? mend_write(c, t->off, c->buf, q->cluster_size, e) : 0;
 }
 
-int repair_entries(struct check *c, struct qimg_error *e)
+int repair_entries(struct check *c, bool *mended, struct qimg_error *e)
 {
-	uint8_t *l1;
-	int ret = 0;
+	uint8_t *l1 = mem_array(L1_PIECE, 8, e);
+	int ret = l1 ? 0 : -1;
 
-	if (!c->broken)
-		return 0;
-	l1 = mem_array(L1_PIECE, 8, e);
-	if (!l1)
-		return -1;
 	/* What shares its place is left to the next round, which finds it alone there. */
 	for (uint32_t i = 0; ret == 0 && i < c->views; i++) {
 		const struct check_view *v = &c->view[i];
 
 		if (!v->unusable && v->times && !check_shares(c, v->l1_offset, (uint64_t)v->l1_size * 8))
-			ret = mend_view(c, v, l1, e);
+			ret = mend_view(c, v, l1, mended, e);
 	}
 	for (size_t i = 0; ret == 0 && i < c->tables && !check_stopped(c); i++)
 		if (!check_shares(c, c->table[i].off, c->q->cluster_size))
-			ret = mend_table(c, &c->table[i], e);
+			ret = mend_table(c, &c->table[i], mended, e);
 	free(l1);
 	return ret;
-}
-
-uint64_t repair_entries_need(const struct check *c)
-{
-	(void)c;
-	return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef QCOW2_REPAIR_ENTRIES_H
 #define QCOW2_REPAIR_ENTRIES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,8 @@ void repair_l1_fate(struct check *c, uint64_t l1e, struct repair_fate *f);
 /* Before: what they may have lost is claimed. */
 int repair_l2_claim(struct check *c, const uint8_t *p, uint64_t guest, struct qimg_error *e);
 int repair_l1_claim(struct check *c, uint64_t l1e, struct qimg_error *e);
+/* Mends them in place. *mended: there was something. */
+int repair_entries(struct check *c, bool *mended, struct qimg_error *e);
 /* What is added to a finding about it: the end of a sentence, or nothing. */
 const char *repair_fate_text(const struct check *c, const struct repair_fate *f, char *buf, size_t size);
 
