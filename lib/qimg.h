@@ -374,7 +374,8 @@ struct qimg_check {
 
 struct qimg_check_result {
 	uint64_t found[QIMG_FAULTS];	/* how often; leaks and refcounts by clusters */
-	uint64_t corruptions, leaks, errors;	/* sums: of all but LEAK, ORPHAN, UNREAD; LEAK; UNREAD */
+	uint64_t corruptions, leaks;	/* sums: of all but LEAK, ORPHAN, UNREAD; LEAK */
+	uint64_t errors;		/* UNREAD, and faults of a header for which the image does not open otherwise */
 	uint64_t corruptions_fixed, leaks_fixed;	/* how many of these were mended */
 	uint64_t leaked_bytes;
 	uint64_t total_clusters;	/* of the disk */

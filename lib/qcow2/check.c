@@ -67,6 +67,10 @@ static void sum_up(struct check *c)
 	for (unsigned i = 0; i < QIMG_FAULTS; i++)
 		r->corruptions += r->found[i];
 	r->corruptions -= r->leaks + r->errors + r->found[QIMG_FAULT_ORPHAN];
+	/* Who reads such an image otherwise refuses it: what was found is not all that there is to know. */
+	for (unsigned i = 0; i < HEADER_FAULTS; i++)
+		r->errors += c->q->h.fault[i] != NULL;
+	r->errors += c->q->h.snapshots_cut;
 	r->leaked_bytes = r->leaks << c->q->cluster_bits;
 	r->image_end = c->highest << c->q->cluster_bits;
 	r->total_clusters = div_up(c->q->h.size, c->q->cluster_size);

@@ -171,6 +171,7 @@ static int check_snapshots(struct header *h, struct qimg_error *e)
 		return error_set(e, EFBIG, "Number of snapshots %" PRIu32 " is more than %d",
 				 h->nb_snapshots, HEADER_MAX_SNAPSHOTS);
 	/* Where the table ends is seen when it is read. */
+	h->snapshots_cut = h->nb_snapshots > HEADER_MAX_SNAPSHOTS;
 	h->nb_snapshots = (uint32_t)min_u64(h->nb_snapshots, HEADER_MAX_SNAPSHOTS);
 	return h->nb_snapshots ? check_offset(h, "Snapshot table", h->snapshots_offset, e) : 0;
 }

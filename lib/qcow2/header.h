@@ -82,6 +82,7 @@ struct header {
 	struct header_extension *ext;	/* unknown ones, and the feature name table */
 	size_t ext_count;
 	bool lenient;			/* of header_read_damaged: */
+	bool snapshots_cut;		/* it says that there are more snapshots than there can be */
 	char *fault[HEADER_FAULTS];	/* what is wrong, one sentence; NULL: nothing */
 };
 

@@ -7,6 +7,9 @@ def put(d, base, at, n, value, kind="header", **more):
     img = d.start(base)
     img.put(at, n, value(img, img.get(at, n)) if callable(value) else value)
     d.finds(kind, at, n, **more)
+    # Who wants to read such an image refuses it; tables behind the end are looked at.
+    if "to" not in more:
+        d.exits(1)
     return img
 
 
@@ -46,6 +49,7 @@ def header_table_far(d):
 @defect("header-table-none", "the refcount table is said to have no cluster")
 def header_table_none(d):
     img = put(d, with_snapshots(12), 56, 4, 0)
+    d.exits(2)
     d.must[0]["to"] = img.rt_off
     no_counts(d)
 
@@ -135,6 +139,7 @@ def header_l1_short(d):
     img = d.start(plain())
     img.put(36, 4, 1)
     d.finds("header", 36, 4)
+    d.exits(1)
     d.may("leak", "copied")
     d.hurts(img.per_l2, 12)
     d.stays()
