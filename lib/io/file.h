@@ -53,6 +53,8 @@ bool file_lacks_space(struct file *f, uint64_t bytes, uint64_t *have);
 bool file_is_direct(const struct file *f);
 /* The kind of file system that a file or folder is on: "ext4" (ext2 and ext3, too). NULL: not known. */
 const char *file_system_name(const char *path);
+/* It is going to be read soon: the host may begin with that. Through the page cache only. */
+void file_will_read(struct file *f, uint64_t off, uint64_t len);
 /* What is on stable storage need not stay in memory: reading it again comes from the disk. */
 void file_drop_cache(struct file *f);
 /* The XFS-like extent size hint, 0 when unset or unsupported; set returns -1 when it cannot. */

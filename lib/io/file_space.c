@@ -72,6 +72,12 @@ const char *file_system_name(const char *path)
 	return NULL;
 }
 
+void file_will_read(struct file *f, uint64_t off, uint64_t len)
+{
+	if (!f->direct_align)
+		posix_fadvise(f->fd, (off_t)off, (off_t)len, POSIX_FADV_WILLNEED);
+}
+
 void file_drop_cache(struct file *f)
 {
 	posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);

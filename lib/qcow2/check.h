@@ -103,6 +103,7 @@ struct check {
 };
 
 #define CHECK_PIECE (UINT32_C(2) << 20)
+#define CHECK_AHEAD (UINT32_C(16) << 20)	/* that the host is told of before it is read */
 
 /* ---- check.c ---- */
 

@@ -183,11 +183,29 @@ static int read_blocks(struct check *c, uint32_t i, uint32_t *n, struct qimg_err
 	return read_blocks(c, i, n, e);
 }
 
+/* As read_ahead of check_tables.c. */
+static void read_ahead(struct check *c, uint32_t i, uint32_t *ahead)
+{
+	uint32_t size = c->q->cluster_size, n;
+	uint32_t end = (uint32_t)min_u64(c->rt_size, i + max_u64(CHECK_AHEAD / size, 2));
+
+	if (*ahead > i && end - *ahead < (end - i) / 2 && end < c->rt_size)
+		return;
+	for (*ahead = (uint32_t)max_u64(*ahead, i); *ahead < end; *ahead += n) {
+		const uint64_t *block = &c->rt[*ahead];
+
+		for (n = 1; *ahead + n < end && block[n] == *block + (uint64_t)n * size; )
+			n++;
+		if (*block)
+			file_will_read(c->q->file, *block, (uint64_t)n * size);
+	}
+}
+
 int check_counts(struct check *c, struct qimg_error *e)
 {
 	uint64_t span = ((uint64_t)c->q->cluster_size * 8) >> c->q->h.refcount_order, end;
 	struct run run = { .n = 0 };
-	uint32_t n = 0, shared = 0;
+	uint32_t n = 0, shared = 0, ahead = 0;
 
 	for (size_t i = 0; i < REFMAP_SOME; i++)
 		entry_refcount_put(c->ones, c->q->h.refcount_order, i, 1);
@@ -205,6 +223,7 @@ int check_counts(struct check *c, struct qimg_error *e)
 				return -1;
 			continue;
 		}
+		read_ahead(c, i, &ahead);
 		if (read_blocks(c, i, &n, e) < 0)
 			continue;
 		for (uint32_t k = 0; k < n; k++)
