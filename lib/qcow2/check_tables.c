@@ -610,18 +610,30 @@ static int read_all(struct check *c, struct qimg_error *e)
 	return 0;
 }
 
-int check_tables(struct check *c, struct qimg_error *e)
+/* Two entries that have one table need not agree about COPIED. */
+static int mark_copied_tables(struct check *c, struct qimg_error *e)
 {
-	for (size_t i = 0; i < c->tables; i++) {
-		const struct check_table *t = &c->table[i];
-		bool copied = !t->view && c->q->l1[t->l1_index] & L1_COPIED;
+	const struct qcow2 *q = c->q;
 
-		if (check_use_table(c, t->off, t->times, e) < 0)
-			return -1;
-		if (c->step == CHECK_COUNT && !t->view &&
-		    check_mark(c, copied ? REFMAP_COPIED : REFMAP_UNCOPIED, t->off >> c->q->cluster_bits, 1, e) < 0)
+	for (uint32_t i = 0; !c->view[0].unusable && i < q->l1_size; i++) {
+		uint64_t off = entry_l1_table(q->l1[i]);
+
+		if (!off || !is_aligned(off, q->cluster_size) || !check_inside(c, off, q->cluster_size))
+			continue;
+		if (check_mark(c, q->l1[i] & L1_COPIED ? REFMAP_COPIED : REFMAP_UNCOPIED, off >> q->cluster_bits, 1,
+			       e) < 0)
 			return -1;
 	}
+	return 0;
+}
+
+int check_tables(struct check *c, struct qimg_error *e)
+{
+	for (size_t i = 0; i < c->tables; i++)
+		if (check_use_table(c, c->table[i].off, c->table[i].times, e) < 0)
+			return -1;
+	if (c->step == CHECK_COUNT && mark_copied_tables(c, e) < 0)
+		return -1;
 	if (read_all(c, e) < 0)
 		return -1;
 	if (c->step == CHECK_EXPLAIN)

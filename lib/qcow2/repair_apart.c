@@ -8,8 +8,8 @@
  *
  * First all that is to be copied is noted: nothing that could change what it reads as has been written then. Then all
  * copies are made, then L2 entries are switched over, then L1 entries, with a sync between: nothing ever refers to
- * what is not there, and where it is interrupted copies are leaked that nobody refers to. An L2 table that has to
- * leave its place is changed where it goes.
+ * what is not there, and where it is interrupted copies are leaked that nobody refers to. L2 tables are changed in
+ * their copies, too; those that have to leave their place in these alone.
  */
 #include "qcow2/repair_apart.h"
 
@@ -76,17 +76,23 @@ static bool is_intruder(struct check *c, uint64_t cluster, bool table)
 	       refmap_is(c->map, REFMAP_OVERLAP, cluster) && refmap_is(c->map, REFMAP_METADATA, cluster);
 }
 
-/* A reference to a cluster that has more of them than its refcount says. */
+/*
+ * A reference to a cluster that has more of them than its refcount says: what the active disk has of these, after the
+ * first. Where the refcount is lost nobody knows what it has said.
+ */
 static bool is_surplus(struct check *c, uint64_t cluster, bool active, uint64_t times)
 {
 	struct refmap *seen = c->plan->seen;
-	uint64_t max = c->q->refcount_max;
+	uint64_t max = c->q->refcount_max, refs, stored;
+	struct qimg_error ignored;
 
 	if (!refmap_is(c->map, REFMAP_LOW, cluster))
 		return false;
-	if (active && refmap_is(seen, REFMAP_SEEN, cluster))
+	refs = refmap_count(seen, cluster) + times;
+	if (refmap_count(c->map, cluster) > max && refs > max)
 		return true;
-	return refmap_count(c->map, cluster) > max && refmap_count(seen, cluster) + times > max;
+	return active && refmap_is(seen, REFMAP_SEEN, cluster) && repair_has_block(c, cluster) &&
+	       check_stored(c, cluster, &stored, &ignored) == 0 && refs > max_u64(stored, 1);
 }
 
 enum kind { TABLE, DATA, PACKED };
@@ -285,15 +291,14 @@ static int switch_over(struct check *c, size_t first, size_t end, const struct m
 
 	for (size_t i = first, n; i < end; i += n) {
 		uint64_t cluster = m[i].where >> bits;
-		int ret;
 
 		for (n = 1; i + n < end && m[i + n].where >> bits == cluster && m[i + n].where > m[i].where; )
 			n++;
-		if (sorted && is_intruder(c, cluster, true))
-			ret = switch_copies(c, m + i, n, cluster << bits, sorted, e);
-		else
-			ret = switch_cluster(c, m + i, n, cluster << bits, cluster << bits, e);
-		if (ret < 0)
+		/* What has to leave its place has something else there. */
+		if (!(sorted && is_intruder(c, cluster, true)) &&
+		    switch_cluster(c, m + i, n, cluster << bits, cluster << bits, e) < 0)
+			return -1;
+		if (sorted && switch_copies(c, m + i, n, cluster << bits, sorted, e) < 0)
 			return -1;
 	}
 	return mend_sync(c, e);

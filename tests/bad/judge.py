@@ -179,7 +179,7 @@ class Judge:
         off, end = img.stream(entry)
         if bitmap:
             self.add("subclusters", at, self.entry_len, detail="packed", **where)
-        if entry & COPIED:
+        if entry & COPIED and where["view"] == "active":
             self.add("copied", at, to=off, detail="packed", **where)
         if self.external:
             self.add("data-file", at, to=off, detail="packed", **where)
