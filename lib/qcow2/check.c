@@ -431,6 +431,7 @@ static int look(struct check *c, struct qimg_error *e)
 	c->r->leaks_held = check_fixes(c) ? repair_holds(c) : NULL;
 	sum_up(c);
 out:
+	check_deep_end(c);
 	snaptable_free(c->q);
 	free(c->rt);
 	free(c->block);

@@ -88,6 +88,7 @@ struct check {
 	bool table_lost, table_unread;	/* the refcount table is not within the file; it cannot be read */
 	bool blockless;			/* clusters in use have no refcount block */
 	uint64_t counts_unread;		/* pieces of refcount table and blocks that could not be read */
+	struct check_deep *deep;	/* check_deep.c's */
 	struct mend *mend;		/* of a repair */
 	struct repair_plan *plan;	/* what has to be copied apart, or NULL */
 	uint64_t spare, spare_left;	/* clusters that were found for what has to be moved */
@@ -185,5 +186,6 @@ int check_stored(struct check *c, uint64_t cluster, uint64_t *refcount, struct q
 
 /* Reads what the entries of the table t, whose bytes are at `data`, refer to. */
 int check_deep(struct check *c, const struct check_table *t, const uint8_t *data, struct qimg_error *e);
+void check_deep_end(struct check *c);	/* frees what that has made */
 
 #endif
