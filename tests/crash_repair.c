@@ -307,8 +307,8 @@ static void begin(struct run *r)
 }
 
 /*
- * What lies behind the end of the file reads as zeros. Where an entry gets back a place that it had lost, what was there
- * before the damage is as good.
+ * What lies behind the end of the file reads as zeros. Where an entry gets back a place that it had lost, what was
+ * there before the damage is as good.
  */
 static void forgive(struct run *r, unsigned view)
 {

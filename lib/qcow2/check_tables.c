@@ -488,7 +488,8 @@ static void explain_entry(struct scan *s, const uint8_t *p, uint64_t guest)
 		f.fixed = repair_mends(c);
 		if (refmap_is(c->map, REFMAP_OVERLAP, k) && refmap_is(c->map, REFMAP_METADATA, k))
 			check_tell(c, &f, "the data of guest offset 0x%" PRIx64 " lies where metadata is, in the "
-				   "cluster at 0x%" PRIx64, guest, k << bits);
+				   "cluster at 0x%" PRIx64 "%s", guest, k << bits,
+				   repair_can_copy(c) ? "" : "; without its key it cannot be copied");
 	}
 	if (is_active(s) && en.kind != ENTRY_PACKED)
 		explain_copied(s, &en, guest, be64_get(p));
