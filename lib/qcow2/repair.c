@@ -112,22 +112,24 @@ static int mark_corrupt(struct check *c, struct qimg_error *e)
 static int mend_structures(struct check *c, struct qimg_error *e)
 {
 	bool mended = false;
+	/* What belongs to a snapshot is not known yet: nothing else of what is there may be changed before it is. */
+	bool lost = c->r->found[QIMG_FAULT_SNAPSHOT_TABLE] || c->r->found[QIMG_FAULT_SNAPSHOT_L1];
 
 	/*
 	 * Entries first, as nothing else has to be changed for them, and as long as the file does not become longer:
 	 * what they refer to behind its end is nothing.
 	 */
-	if (c->broken && (mark_corrupt(c, e) < 0 || repair_entries(c, &mended, e) < 0))
+	if (c->broken && !lost && (mark_corrupt(c, e) < 0 || repair_entries(c, &mended, e) < 0))
 		return -1;
 	if (mended)
 		return mend_sync(c, e);
-	c->spare_left = repair_apart_need(c) + repair_snapshots_need(c) + repair_bitmaps_need(c);
+	c->spare_left = (lost ? 0 : repair_apart_need(c)) + repair_snapshots_need(c) + repair_bitmaps_need(c);
 	if (repair_reserve(c, e) < 0)
 		return -1;
 	if ((repair_must_rebuild(c) ? repair_rebuild(c, e) : repair_raise(c, e)) < 0 || mark_corrupt(c, e) < 0)
 		return -1;
 	/* Copies before what they are copies of is changed. */
-	if (repair_apart(c, e) < 0 || repair_snapshots(c, e) < 0 || repair_bitmaps(c, e) < 0)
+	if ((!lost && repair_apart(c, e) < 0) || repair_snapshots(c, e) < 0 || repair_bitmaps(c, e) < 0)
 		return -1;
 	return mend_sync(c, e);
 }
