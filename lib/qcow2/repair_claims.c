@@ -80,9 +80,10 @@ none:
 static bool is_table(struct check *c, uint64_t off)
 {
 	uint8_t *data = is_leaked(c, off) ? load_table(c, off) : NULL;
+	bool is = data;
 
 	free(data);
-	return data;
+	return is;
 }
 
 bool repair_inflates(struct check *c, uint64_t host, uint32_t packed)
