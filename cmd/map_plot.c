@@ -24,6 +24,7 @@ enum { COLUMNS = 368, ROWS = 200, CELL = 2, DEPTHS = 6 };
 #define STRIP_GAP 10
 #define STRIP 28
 #define LETTER 12.0
+#define LINE 20.0
 #define FIRST_TOP (UINT64_C(1) << 20)
 
 /* What is where: data of the images of the chain, from the top down, then what has no data as it is. */
@@ -216,7 +217,7 @@ static void draw_cells(FILE *f, const struct map_plot *p, unsigned kind, double 
 				continue;
 			}
 			fprintf(f, "%sM%d %dh%d", any ? "" : "<path d=\"", (int)(LEFT + i * CELL),
-				(int)(TOP + (rows - 1 - (double)r) * CELL + CELL / 2), (int)(n * CELL));
+				(int)(TOP + (rows - 1 - (double)r) * CELL + CELL / 2.0), (int)(n * CELL));
 			any = true;
 		}
 	}
@@ -262,7 +263,7 @@ static void draw_legend(FILE *f, const struct map_plot *p, double y)
 	unsigned shown = 0;
 
 	for (unsigned kind = 0; kind < KINDS; kind++) {
-		double x = LEFT + shown % 2 * (COLUMNS * CELL / 2.0), at = y + shown / 2 * 20.0;
+		double x = LEFT + shown % 2 * (COLUMNS * CELL / 2.0), at = y + LINE * (double)(shown / 2);
 
 		if (!p->bytes[kind])
 			continue;
@@ -281,15 +282,15 @@ static void draw_legend(FILE *f, const struct map_plot *p, double y)
 
 static void render(FILE *f, const struct map_plot *p, const char *image)
 {
-	unsigned kinds = 0;
-	double rows, bottom;
+	uint64_t used = p->highest ? (p->highest - 1) / (p->top / ROWS) + 1 : 1;
+	unsigned lines = 1;
+	double rows = (double)used, bottom = TOP + rows * CELL + STRIP_GAP + STRIP;
 
-	/* The rows that are used. */
-	rows = p->highest ? (double)((p->highest - 1) / (p->top / ROWS) + 1) : 1;
-	bottom = TOP + rows * CELL + STRIP_GAP + STRIP;
+	/* Two kinds to a line of the legend. */
 	for (unsigned kind = 0; kind < KINDS; kind++)
-		kinds += p->bytes[kind] != 0;
-	begin(f, p, image, bottom + 64 + (kinds + 1) / 2 * 20.0);
+		lines += p->bytes[kind] != 0;
+	lines /= 2;
+	begin(f, p, image, bottom + 64 + LINE * lines);
 	if (p->end > p->start) {
 		draw_axes(f, p, bottom, rows);
 		for (unsigned kind = KINDS; kind-- > 0; )

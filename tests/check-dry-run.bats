@@ -13,11 +13,11 @@ load helpers
 	compared=0
 	for name in $names; do
 		cp "$name.qcow2" x.qcow2
-		dry=0 now=0 after=0
+		dry=0 now=0
 		qimg check -f qcow2 x.qcow2 >/dev/null 2>&1 || now=$?
 		qimg check -f qcow2 --output=json -r all --dry-run x.qcow2 >dry.json 2>dry.err || dry=$?
 		cmp x.qcow2 "$name.qcow2" || fail "$name was written to"
-		qimg check -f qcow2 --output=json -r all x.qcow2 >real.json 2>/dev/null || after=$?
+		qimg check -f qcow2 --output=json -r all x.qcow2 >real.json 2>/dev/null || true
 		[ -s dry.json ] || continue
 		equal $dry $now "status for $name"
 		jq -e '.left' dry.json >/dev/null || continue

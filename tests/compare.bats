@@ -23,7 +23,7 @@ two_images() {
 
 # put FILE OFFSET BYTE
 put() {
-	printf "\\x$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+	printf '%b' "\\x$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
 @test "the same in two formats" {

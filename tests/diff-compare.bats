@@ -42,8 +42,8 @@ same_verdict() {
 	qemu-img create -q -f qcow2 z.qcow2 0
 	for a in *.qcow2 *.raw; do
 		for b in *.qcow2 *.raw; do
-			same_verdict -- $a $b
-			same_verdict -s -- $a $b
+			same_verdict -- "$a" "$b"
+			same_verdict -s -- "$a" "$b"
 		done
 	done
 }

@@ -61,7 +61,7 @@ maps() {
 	truncate -s 10000000 b.raw
 	: >c.raw
 	for f in *.raw; do
-		same_maps -f raw $f
+		same_maps -f raw "$f"
 	done
 	qemu-img create -q -f qcow2 -b b.raw -F raw d.qcow2 20M
 	same_maps d.qcow2

@@ -137,6 +137,6 @@ strokes() {
 	equal "$(strokes b.svg '#0072b2')" 0 "of the top"
 	qimg map --output=json -l 0 --plot=c.svg b.qcow2 >/dev/null
 	strokes c.svg x
-	! qimg map --plot=none/c.svg b.qcow2 2>err
-	grep -q none/c.svg err
+	fails qimg map --plot=none/c.svg --output=json b.qcow2
+	says none/c.svg
 }

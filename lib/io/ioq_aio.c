@@ -154,10 +154,14 @@ static bool aio_start(struct ioq *q, struct ioq_io *io)
 /* Those that have ended, into a->done. -1: the ring is of a kind not known here. */
 static long look(struct aio *a, unsigned most)
 {
-	struct ring *r = (struct ring *)(uintptr_t)a->context;
-	uint32_t head = r->head, tail = __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
+	struct ring *r;
+	uint32_t head, tail;
 	long n = 0;
 
+	/* The kernel gives an address as a number. */
+	memcpy(&r, &a->context, sizeof(r));
+	head = r->head;
+	tail = __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
 	if (r->magic != RING_MAGIC || r->incompatible)
 		return -1;
 	while (n < (long)most && head != tail) {

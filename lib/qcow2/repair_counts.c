@@ -18,7 +18,7 @@
 
 uint64_t repair_span(const struct check *c)
 {
-	return ((uint64_t)c->q->cluster_size * 8) >> c->q->h.refcount_order;
+	return max_u64(((uint64_t)c->q->cluster_size * 8) >> c->q->h.refcount_order, 1);
 }
 
 bool repair_has_block(const struct check *c, uint64_t cluster)
