@@ -263,7 +263,8 @@ static void draw_legend(FILE *f, const struct map_plot *p, double y)
 	unsigned shown = 0;
 
 	for (unsigned kind = 0; kind < KINDS; kind++) {
-		double x = LEFT + shown % 2 * (COLUMNS * CELL / 2.0), at = y + LINE * (double)(shown / 2);
+		unsigned line = shown / 2;
+		double x = LEFT + shown % 2 * (COLUMNS * CELL / 2.0), at = y + LINE * line;
 
 		if (!p->bytes[kind])
 			continue;
