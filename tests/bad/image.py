@@ -292,7 +292,7 @@ class Image:
         _, l1, l1_size, size = view
         guest, bad = bytearray(up(size, 512)), []
         span = self.cluster * self.per_l2
-        if l1 % self.cluster or l1_size > (32 << 20) // 8:
+        if l1 % self.cluster or l1_size > (32 << 20) // 8 or l1 >= self.end:
             return guest, [(0, len(guest))]
         for start in range(0, len(guest), span):
             i = start // span
