@@ -10,9 +10,9 @@
  * - the repair can be run again, and ends as the one that was not interrupted: the same verdict, and the guest
  *   reads the same.
  *
- * The same holds when calls to the host fail, one by one; the repair then says that it has failed. That the test
- * can fail is a test, too: with syncs left out, with the steps of the repair in another order, and with spoilt
- * writes damage has to show up.
+ * The same holds when calls to the host fail, one by one; the repair then says that it has failed (unless it was a
+ * read, which it may do without). That the test can fail is a test, too: with syncs left out, with the steps of the
+ * repair in another order, and with spoilt writes damage has to show up.
  *
  *	crash_repair [--image NAME | --all] [--seed N] [--points N] [--verbose] [--keep]
  *
@@ -109,6 +109,7 @@ struct run {
 	bool old_counts;
 	struct damage damage;
 	unsigned points, told;
+	unsigned calls;			/* of the repair, reads and all */
 	size_t event;			/* the point that is being judged */
 	const char *how;
 };
@@ -145,13 +146,16 @@ static bool check(const char *path, unsigned flags, struct qimg_check_result *re
 	return good;
 }
 
-/* What is found by a check, as text; NULL: nothing that the other does not find as well. */
-static const char *differs(const struct qimg_check_result *a, const struct qimg_check_result *b)
+/*
+ * What a check finds, and the other does not; or NULL. When a read had failed there may be less: what nobody can
+ * read is written anew.
+ */
+static const char *differs(const struct qimg_check_result *a, const struct qimg_check_result *b, bool unread)
 {
 	static char text[100];
 
 	for (unsigned i = 0; i < QIMG_FAULTS; i++) {
-		if (a->found[i] == b->found[i])
+		if (a->found[i] == b->found[i] || (unread && a->found[i] < b->found[i]))
 			continue;
 		snprintf(text, sizeof(text), "%s: %" PRIu64 ", without a failure %" PRIu64, qimg_fault_name(i),
 			 a->found[i], b->found[i]);
@@ -183,7 +187,7 @@ static void judge_counts(struct run *r, struct qcheck_buf bytes)
 		/* What was marked before and is not any more has to be right. */
 		if (!r->old.corrupt)
 			more &= ~qcheck_marks(&r->old, c);
-		/* Where an entry pointed behind the end there is something now. */
+		/* Where an entry pointed behind the end there may be a hole now. */
 		if (!more || (r->old.count[QCHECK_ENTRY] && c >= r->old.clusters))
 			continue;
 		snprintf(text, sizeof(text), "the cluster at 0x%" PRIx64 " %s", c * q.cluster,
@@ -223,7 +227,7 @@ static void judge_file(struct run *r, struct qcheck_buf bytes)
 	if (!check(after, 0, &res, &e)) {
 		tell(r, &r->damage.verdict, "no check after the repair was run again", e.msg);
 	} else {
-		other = differs(&res, &r->verdict);
+		other = differs(&res, &r->verdict, r->disk.fail_reads);
 		if (other)
 			tell(r, &r->damage.verdict, "the repair run again leaves something else", other);
 	}
@@ -364,7 +368,11 @@ static bool prepare(struct run *r, const char *name, const struct repair *repair
 		disk_stop(&r->disk);
 		return false;
 	}
+	r->disk.fail_after = 1000000;
+	r->disk.fail_reads = true;
 	good = check(work, repair->flags, &ignored, &e);
+	r->calls = 1000000 - r->disk.fail_after;
+	r->disk.fail_reads = false;
 	disk_stop(&r->disk);
 	r->event = r->disk.events;
 	if (!good)
@@ -394,7 +402,7 @@ static void clean_up(struct run *r)
 }
 
 /* The original again, and the next repair of it is recorded. */
-static bool repair_failing(struct run *r, unsigned after_calls, struct qimg_error *e)
+static bool repair_failing(struct run *r, unsigned after_calls, bool reads, struct qimg_error *e)
 {
 	struct disk *d = &r->disk;
 	struct qimg_check_result ignored;
@@ -403,6 +411,7 @@ static bool repair_failing(struct run *r, unsigned after_calls, struct qimg_erro
 	disk_free(d);
 	begin(r);
 	d->fail_after = after_calls;
+	d->fail_reads = reads;
 	d->fail_count = random_chance(&r->seed, 70) ? 1 : 1000000;
 	d->fail_code = random_chance(&r->seed, 50) ? EIO : ENOSPC;
 	good = check(work, r->repair->flags, &ignored, e);
@@ -411,31 +420,37 @@ static bool repair_failing(struct run *r, unsigned after_calls, struct qimg_erro
 	return good;
 }
 
-/* Each change of the repair fails, or a choice of them. */
+static void test_call(struct run *r, unsigned after_calls, bool reads)
+{
+	struct qcheck_buf bytes;
+	struct qimg_error e;
+	bool said = !repair_failing(r, after_calls, reads, &e);
+
+	r->event = after_calls;
+	if (!said && r->disk.failed && (r->disk.failed_op == FILE_OP_WRITE || r->disk.failed_op == FILE_OP_SYNC))
+		tell(r, &r->damage.silent, "failing calls", "the repair says that all is well");
+	if (said && !*e.msg)
+		tell(r, &r->damage.silent, "failing calls", "the repair does not say why");
+	if (!points_get(dir, "work", &bytes))
+		abort();
+	r->left = copy(bytes);
+	if (!points_put(dir, "after", &r->left))
+		abort();
+	judge_file(r, bytes);
+	free(r->left.p);
+}
+
+/* Each change of the repair fails, or a choice of them; and some calls of any kind. */
 static void test_failing(struct run *r, unsigned most)
 {
 	size_t events = r->disk.events, n = events < most ? events : most;
 
 	r->how = "a failing call";
-	for (size_t i = 0; i < n; i++) {
-		size_t which = n == events ? i : random_below(&r->seed, events);
-		struct qcheck_buf bytes;
-		struct qimg_error e;
-		bool said = !repair_failing(r, which, &e);
-
-		r->event = which;
-		if (!said && (r->disk.failed_op == FILE_OP_WRITE || r->disk.failed_op == FILE_OP_SYNC))
-			tell(r, &r->damage.silent, "failing calls", "the repair says that all is well");
-		if (said && !*e.msg)
-			tell(r, &r->damage.silent, "failing calls", "the repair does not say why");
-		if (!points_get(dir, "work", &bytes))
-			abort();
-		r->left = copy(bytes);
-		if (!points_put(dir, "after", &r->left))
-			abort();
-		judge_file(r, bytes);
-		free(r->left.p);
-	}
+	for (size_t i = 0; i < n; i++)
+		test_call(r, n == events ? i : random_below(&r->seed, events), false);
+	r->how = "a failing call, maybe a read";
+	for (size_t i = 0; i < most / 2; i++)
+		test_call(r, random_below(&r->seed, r->calls), true);
 }
 
 static void add(struct damage *sum, const struct damage *d)

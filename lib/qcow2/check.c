@@ -150,11 +150,32 @@ int check_mark_shared(struct check *c, uint64_t cluster, bool can_copy, struct q
 	return set_mark(c, REFMAP_OVERLAP, cluster, 1, e);
 }
 
+/* [off, off+len) is referred to, and part of it lies behind the end. */
+static void note_behind(const struct check *c, uint64_t off, uint64_t len)
+{
+	uint64_t first = off >> c->q->cluster_bits, last = (len ? off + len - 1 : off) >> c->q->cluster_bits;
+
+	if (last < first)
+		last = UINT64_MAX;
+	for (uint64_t at = max_u64(first, c->clusters); at <= last && at - c->clusters < CHECK_BEHIND; at++)
+		c->behind[(at - c->clusters) / 64] |= UINT64_C(1) << (at - c->clusters) % 64;
+}
+
+bool check_is_awaited(const struct check *c, uint64_t cluster)
+{
+	uint64_t n = cluster - c->clusters;
+
+	return cluster >= c->clusters && n < CHECK_BEHIND && c->behind[n / 64] >> n % 64 & 1;
+}
+
 bool check_inside(const struct check *c, uint64_t off, uint64_t len)
 {
 	uint64_t end = c->clusters << c->q->cluster_bits;
 
-	return off < end && len <= end - off;
+	if (off < end && len <= end - off)
+		return true;
+	note_behind(c, off, len);
+	return false;
 }
 
 bool check_is_hole(struct check *c, uint64_t off, uint64_t len)
@@ -417,7 +438,8 @@ static int look(struct check *c, struct qimg_error *e)
 	c->low_room = min_u64(how->finding ? how->max_findings : 0, MOST_LOW);
 	c->low = mem_array(max_u64(c->low_room, 1), sizeof(*c->low), e);
 	c->buf = mem_buffer(max_u64(CHECK_PIECE, c->q->cluster_size), e);
-	if (!c->low || !c->buf || check_blocks_load(c, e) < 0 || check_snapshots(c, e) < 0 ||
+	c->behind = mem_zalloc(CHECK_BEHIND / 8, e);
+	if (!c->low || !c->buf || !c->behind || check_blocks_load(c, e) < 0 || check_snapshots(c, e) < 0 ||
 	    check_gather(c, max_u64(memory / 2, ROOM_FOR_TABLES), e) < 0)
 		goto out;
 	c->total = ((uint64_t)c->tables + c->rt_size) << c->q->cluster_bits;
@@ -437,6 +459,7 @@ out:
 	free(c->block);
 	free(c->low);
 	free(c->buf);
+	free(c->behind);
 	free(c->table);
 	free(c->view);
 	return ret;

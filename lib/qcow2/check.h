@@ -92,6 +92,7 @@ struct check {
 	struct mend *mend;		/* of a repair */
 	struct repair_plan *plan;	/* what has to be copied apart, or NULL */
 	uint64_t spare, spare_left;	/* clusters that were found for what has to be moved */
+	uint64_t *behind;		/* bits of CHECK_BEHIND clusters behind the end: something points there */
 	uint64_t space;			/* where the next free clusters are looked for; 0: not yet */
 	bool again;			/* something was mended that others depend on */
 	uint8_t ones[REFMAP_SOME * 8], zeros[REFMAP_SOME * 8];	/* so many refcounts of 1, and of 0 */
@@ -105,6 +106,7 @@ struct check {
 
 #define CHECK_PIECE (UINT32_C(2) << 20)
 #define CHECK_AHEAD (UINT32_C(16) << 20)	/* that the host is told of before it is read */
+#define CHECK_BEHIND 65536
 
 /* ---- check.c ---- */
 
@@ -130,6 +132,11 @@ int check_mark(struct check *c, enum refmap_mark mark, uint64_t cluster, uint64_
 	       struct qimg_error *e);
 /* [off, off+len) begins in the file and ends in it, or in the cluster at its end. */
 bool check_inside(const struct check *c, uint64_t off, uint64_t len);
+/*
+ * Whether something was found to refer to that cluster, which is behind the end: what is put there would be taken
+ * for what is missing.
+ */
+bool check_is_awaited(const struct check *c, uint64_t cluster);
 /* The file has no space for it: it reads as zeros, and need not be read. */
 bool check_is_hole(struct check *c, uint64_t off, uint64_t len);
 bool check_stopped(const struct check *c);

@@ -321,7 +321,7 @@ static int count_packed(struct scan *s, const struct entry *en, uint64_t guest, 
 		c->r->compressed++;
 		c->r->fragmented++;
 	}
-	if (!check_inside(c, en->host, 1) || first + n > c->clusters) {
+	if (!check_inside(c, first << bits, n << bits)) {
 		tell_entry(s, QIMG_FAULT_PACKED, en, guest, p, "the compressed cluster reaches beyond the end "
 			   "of the file");
 		n = check_inside(c, en->host, 1) ? c->clusters - first : 0;

@@ -62,6 +62,15 @@ static bool can_be_counted(const struct check *c, uint64_t end)
 	return (end - 1) / repair_span(c) < HEADER_MAX_RT_BYTES / 8;
 }
 
+/* Where an entry points to what is missing, there will be nothing else: it would be read instead. */
+static uint64_t behind_end(const struct check *c, uint64_t first, uint64_t n)
+{
+	for (uint64_t at = first; at < first + n && at < c->clusters + CHECK_BEHIND; at++)
+		if (check_is_awaited(c, at))
+			first = at + 1;
+	return first;
+}
+
 static int find(struct check *c, uint64_t least, uint64_t *n, uint64_t *first, struct qimg_error *e)
 {
 	uint64_t end = max_u64(max_u64(c->clusters, refmap_end(c->map)), c->space);
@@ -70,8 +79,8 @@ static int find(struct check *c, uint64_t least, uint64_t *n, uint64_t *first, s
 		if (find_inside(c, least, n, first, e) < 0)
 			return -1;
 	} else {
-		*first = end;
-		c->space = end + *n;
+		*first = behind_end(c, end, *n);
+		c->space = *first + *n;
 	}
 	for (uint64_t at = *first; at < *first + *n; at = round_down(at, repair_span(c)) + repair_span(c))
 		c->blockless |= !repair_has_block(c, at);
