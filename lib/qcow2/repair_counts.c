@@ -94,15 +94,14 @@ static uint32_t most_pieces(const struct check *c)
 	return (uint32_t)max_u64(CHECK_PIECE / c->q->cluster_size, 1);
 }
 
-/* Some of them, or one; none, where they cannot be read. */
-static void read_pieces(struct check *c, struct pieces *p)
+/* Some of them, or one; none, and -1, where they cannot be read. */
+static int read_pieces(struct check *c, struct pieces *p, struct qimg_error *e)
 {
-	struct qimg_error ignored;
-
 	p->dirty = p->end = 0;
-	if (file_read(c->q->file, p->at, c->buf, (size_t)p->n * c->q->cluster_size, &ignored) == 0)
-		return;
-	p->n = file_read(c->q->file, p->at, c->buf, c->q->cluster_size, &ignored) == 0;
+	if (file_read(c->q->file, p->at, c->buf, (size_t)p->n * c->q->cluster_size, e) == 0)
+		return 0;
+	p->n = file_read(c->q->file, p->at, c->buf, c->q->cluster_size, e) == 0;
+	return p->n ? 0 : -1;
 }
 
 static int write_pieces(struct check *c, struct pieces *p, struct qimg_error *e)
@@ -131,6 +130,7 @@ static int change_blocks(struct check *c, enum change change, struct qimg_error 
 
 	for (uint32_t i = 0; i < c->rt_size; i += done) {
 		struct pieces p = { .at = c->rt[i], .n = 1 };
+		struct qimg_error ignored;
 
 		done = 1;
 		if (!repair_has_block(c, i * span) || (change == LOWER && check_is_hole(c, p.at, size)))
@@ -138,7 +138,7 @@ static int change_blocks(struct check *c, enum change change, struct qimg_error 
 		while (p.n < most_pieces(c) && i + p.n < c->rt_size && repair_has_block(c, (i + p.n) * span) &&
 		       c->rt[i + p.n] == p.at + (uint64_t)p.n * size)
 			p.n++;
-		read_pieces(c, &p);
+		read_pieces(c, &p, &ignored);
 		for (uint32_t k = 0; k < p.n; k++) {
 			int ret = change_block(c, change, (i + k) * span, c->buf + (size_t)k * size, e);
 
@@ -242,7 +242,9 @@ static int mend_copied(struct check *c, struct qimg_error *e)
 		while (p.n < most_pieces(c) && i + p.n < c->tables && !t[p.n].view &&
 		       t[p.n].off == p.at + (uint64_t)p.n * size)
 			p.n++;
-		read_pieces(c, &p);
+		/* Tables could be read when they were counted. */
+		if (read_pieces(c, &p, e) < 0)
+			return -1;
 		for (uint32_t k = 0; k < p.n; k++)
 			if (mend_table(c, table_span(c->q) * t[k].l1_index, c->buf + (size_t)k * size) &&
 			    change_piece(c, &p, k, e) < 0)
