@@ -150,13 +150,13 @@ int check_mark_shared(struct check *c, uint64_t cluster, bool can_copy, struct q
 	return set_mark(c, REFMAP_OVERLAP, cluster, 1, e);
 }
 
-/* [off, off+len) is referred to, and part of it lies behind the end. */
+/* [off, off+len) is referred to, and part of it lies behind the end. Tables of many clusters do not grow back. */
 static void note_behind(const struct check *c, uint64_t off, uint64_t len)
 {
 	uint64_t first = off >> c->q->cluster_bits, last = (len ? off + len - 1 : off) >> c->q->cluster_bits;
 
-	if (last < first)
-		last = UINT64_MAX;
+	if (last < first || last - first > 1)
+		return;
 	for (uint64_t at = max_u64(first, c->clusters); at <= last && at - c->clusters < CHECK_BEHIND; at++)
 		c->behind[(at - c->clusters) / 64] |= UINT64_C(1) << (at - c->clusters) % 64;
 }
