@@ -170,7 +170,7 @@ judges() {
 	mapfile -t names < <(bad make LIST | cut -d' ' -f1 | grep -v '^crypt-\|^header-\|^overlap-luks-')
 	bad compare mended "$QIMG" "$BATS_FILE_TMPDIR/all" "${names[@]}" >log || true
 	equal "$(sed -n '$!s/: status .*//p' log | sort | xargs)" \
-		"l1-end l1-end-at-once l1-far lost-l2 lost-l2-extended lost-l2-two overlap-data-luks overlap-l2-table shorter-half"
+		"l1-end l1-end-at-once l1-far lost-l2 lost-l2-extended lost-l2-two lost-snapshot overlap-data-luks overlap-l2-table shorter-half"
 }
 
 @test "what the damage has not hit reads as before" {

@@ -79,3 +79,23 @@ leaks() {
 	leaks 0 -r leaks
 	equal "$(grep -c 'L2 table' err || true)" 0 orphans
 }
+
+@test "snapshots that the header does not count any more are kept" {
+	need python3 qemu-img
+	qimg create -q -f qcow2 x.qcow2 1M
+	qio -f qcow2 -c "write -P 5 0 256k" x.qcow2 >/dev/null
+	qemu-img snapshot -c s x.qcow2
+	qio -f qcow2 -c "write -P 6 0 256k" x.qcow2 >/dev/null
+	qemu-img convert -l s -O raw x.qcow2 want
+	python3 -c "f = open('x.qcow2', 'r+b'); f.seek(60); f.write(bytes(4))"
+	cp x.qcow2 before
+	leaks 3 -r leaks
+	grep -q 'kept, since the header counts no snapshots, but says where their table is' err
+	cmp x.qcow2 before
+	leaks 3 -r all
+	python3 -c "f = open('x.qcow2', 'r+b'); f.seek(60); f.write(bytes([0, 0, 0, 1]))"
+	qemu-img convert -l s -O raw x.qcow2 got
+	cmp want got
+	cp before x.qcow2
+	leaks 0 -r leaks --drop-orphans
+}

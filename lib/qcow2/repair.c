@@ -70,6 +70,10 @@ const char *repair_holds(const struct check *c)
 		{ QIMG_FAULT_CRYPT_HEADER, "the encryption header is not where it should be" },
 	};
 
+	/* Who deletes the last snapshot clears both: then it is the number that was lost. */
+	if (!c->q->h.nb_snapshots && c->q->h.snapshots_offset &&
+	    !(c->how->flags & QIMG_CHECK_DROP_ORPHANS) && !c->how->backup)
+		return "the header counts no snapshots, but says where their table is";
 	if (c->r->found[QIMG_FAULT_UNREAD] > c->counts_unread)
 		return "some metadata could not be read";
 	if (c->view[0].unusable || c->q->h.fault[HEADER_FAULT_L1])
