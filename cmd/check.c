@@ -424,8 +424,8 @@ const struct command check_command = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.missing = "image file name",
-	.notes = "Without -r or --undo nothing is written. Exit status: 0 clean, 1 not carried out or not complete,\n"
-		 "2 corrupt, 3 leaked clusters only, 63 the format has nothing to check.",
+	.notes = "Without -r or --undo nothing is written. Exit status: 0 clean, 1 not carried out or\n"
+		 "not complete, 2 corrupt, 3 leaked clusters only, 63 the format has nothing to check.",
 	.options = options,
 	.run = run,
 };

@@ -48,16 +48,16 @@ bitmaps() {
 	}
 	broken $((ext + 8)) 00000000 'allowed are 1 to 65535' header
 	broken $((ext + 8)) 00010000 'allowed are 1 to 65535' header
-	broken $((ext + 8)) 00000001 'size is given as 64'
+	broken $((ext + 8)) 00000001 'the header counts 1 in 64 bytes'
 	broken $((ext + 8)) 00000003 'for 3 bitmaps' header
-	broken $((ext + 16)) 0000000000000038 'reaches beyond'
-	broken $((ext + 16)) 0000000000001000 'given as 4096'
+	broken $((ext + 16)) 0000000000000038 'the header counts 2 in 56 bytes'
+	broken $((ext + 16)) 0000000000001000 'the header counts 2 in 4096 bytes'
 	broken $((ext + 16)) 0000000005000000 'between' header
 	broken $((ext + 24)) 0000000000010001 'aligned' header
 	broken $((ext + 24)) 0000010000000000 'does not lie within the file'
 	broken $((dir + 16)) 02 'type 2'
 	broken $((dir + 17)) 40 '2^64'
-	broken $((dir + 18)) 0000 'name of 0 bytes'
+	broken $((dir + 18)) 0000 'take 56 bytes'
 	broken $((dir + 18)) ffff 'reaches beyond'
 	broken $((dir + 20)) ffffffff 'reaches beyond'
 }
