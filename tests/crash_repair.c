@@ -8,7 +8,9 @@
  * - no refcount is too low, and COPIED is set on nothing that is shared, where that was not so before, unless
  *   the image is marked corrupt;
  * - the repair can be run again, and ends as the one that was not interrupted: the same verdict, and the guest
- *   reads the same.
+ *   reads the same;
+ * - with a backup, taking the repair back makes the image what it was, byte by byte, also when that is cut off and
+ *   done again.
  *
  * The same holds when calls to the host fail, one by one; the repair then says that it has failed (unless it was a
  * read, which it may do without). That the test can fail is a test, too: with syncs left out, with the steps of the
@@ -34,6 +36,7 @@
 #include "qcheck.h"
 #include "reading.h"
 #include "setting.h"
+#include "undoing.h"
 #include "unit/tap.h"
 
 enum { DEFAULT_POINTS = 20, REPORTS = 3 };
@@ -43,9 +46,11 @@ enum mutation { MUTATE_NOTHING, MUTATE_SYNCS, MUTATE_ORDER, MUTATE_WRITES };
 static const struct repair {
 	const char *name;
 	unsigned flags;
+	bool backup;
 } repairs[] = {
-	{ "-r all", QIMG_CHECK_FIX_ALL },
-	{ "-r leaks", QIMG_CHECK_FIX_LEAKS },
+	{ "-r all", QIMG_CHECK_FIX_ALL, false },
+	{ "-r leaks", QIMG_CHECK_FIX_LEAKS, false },
+	{ "-r all --backup", QIMG_CHECK_FIX_ALL, true },
 };
 
 /* At least one of each kind of damage, and of each way to mend it. */
@@ -93,7 +98,7 @@ static const char *const images[] = {
 };
 
 struct damage {
-	unsigned content, counts, verdict, again, silent;
+	unsigned content, counts, verdict, again, silent, undo;
 };
 
 struct run {
@@ -117,6 +122,7 @@ struct run {
 static bool verbose, keep;
 static char *dir;
 static char work[300], after[300];	/* files: what is repaired, what a failure has left */
+static char backup[300], backup_after[300], backup_again[300];	/* and their backups */
 
 static void tell(struct run *r, unsigned *damage, const char *what, const char *detail)
 {
@@ -128,9 +134,10 @@ static void tell(struct run *r, unsigned *damage, const char *what, const char *
 
 /* ---- repairing and checking ---- */
 
-static bool check(const char *path, unsigned flags, struct qimg_check_result *res, struct qimg_error *e)
+static bool check(const char *path, unsigned flags, const char *save, struct qimg_check_result *res,
+		  struct qimg_error *e)
 {
-	struct qimg_check c = { .flags = flags };
+	struct qimg_check c = { .flags = flags, .backup = save };
 	struct qimg_image *img = NULL;
 	struct qimg_error closing;
 	bool good;
@@ -214,7 +221,8 @@ static void judge_file(struct run *r, struct qcheck_buf bytes)
 	if (change == READING_OTHER)
 		tell(r, &r->damage.content, "content", text);
 	judge_counts(r, bytes);
-	if (!check(after, r->repair->flags, &res, &e)) {
+	unlink(backup_again);
+	if (!check(after, r->repair->flags, r->repair->backup ? backup_again : NULL, &res, &e)) {
 		tell(r, &r->damage.again, "the repair cannot be run again", e.msg);
 		reading_free(&now);
 		return;
@@ -224,7 +232,7 @@ static void judge_file(struct run *r, struct qcheck_buf bytes)
 		tell(r, &r->damage.content, "content, the repair run again", later);
 	else if (reading_compare(&r->after, &mended, later, sizeof(later)) != READING_SAME)
 		tell(r, &r->damage.again, "the repair run again ends with other content", later);
-	if (!check(after, 0, &res, &e)) {
+	if (!check(after, 0, NULL, &res, &e)) {
 		tell(r, &r->damage.verdict, "no check after the repair was run again", e.msg);
 	} else {
 		other = differs(&res, &r->verdict, r->disk.fail_reads);
@@ -233,6 +241,16 @@ static void judge_file(struct run *r, struct qcheck_buf bytes)
 	}
 	reading_free(&now);
 	reading_free(&mended);
+}
+
+/* What is in the files `after` and `backup_after`: the image becomes what it was. */
+static void judge_undo(struct run *r)
+{
+	int fail = random_chance(&r->seed, 30) ? (int)random_below(&r->seed, 8) : -1;
+	const char *wrong = undoing_judge(after, backup_after, &r->original, fail);
+
+	if (wrong)
+		tell(r, &r->damage.undo, "undo", wrong);
 }
 
 static void judge_point(void *ctx, size_t event, enum disk_survival how, unsigned n)
@@ -246,6 +264,12 @@ static void judge_point(void *ctx, size_t event, enum disk_survival how, unsigne
 	r->event = event;
 	r->how = points_how[how];
 	bytes = (struct qcheck_buf){ r->disk.state[0].p, r->disk.state[0].len };
+	if (r->repair->backup) {
+		if (!points_put(dir, "after", &r->disk.state[0]) ||
+		    !points_put(dir, "backup-after", &r->disk.state[1]))
+			abort();
+		judge_undo(r);
+	}
 	if (!points_put(dir, "after", &r->disk.state[0]))
 		abort();
 	judge_file(r, bytes);
@@ -307,7 +331,9 @@ static void begin(struct run *r)
 {
 	if (!points_put(dir, "work", &r->original))
 		abort();
+	unlink(backup);
 	disk_record(&r->disk, work, NULL);
+	disk_await(&r->disk, backup);
 }
 
 /*
@@ -363,21 +389,21 @@ static bool prepare(struct run *r, const char *name, const struct repair *repair
 		qcheck_refs(&r->old);
 	begin(r);
 	reading_take(&first, work, NULL, true);
-	if (!first.opens || !check(work, 0, &ignored, &e)) {
+	if (!first.opens || !check(work, 0, NULL, &ignored, &e)) {
 		reading_free(&first);
 		disk_stop(&r->disk);
 		return false;
 	}
 	r->disk.fail_after = 1000000;
 	r->disk.fail_reads = true;
-	good = check(work, repair->flags, &ignored, &e);
+	good = check(work, repair->flags, repair->backup ? backup : NULL, &ignored, &e);
 	r->calls = 1000000 - r->disk.fail_after;
 	r->disk.fail_reads = false;
 	disk_stop(&r->disk);
 	r->event = r->disk.events;
 	if (!good)
 		tell(r, &r->damage.again, "the repair", e.msg);
-	if (!check(work, 0, &r->verdict, &e))
+	if (!check(work, 0, NULL, &r->verdict, &e))
 		tell(r, &r->damage.verdict, "no check after the repair", e.msg);
 	reading_take(&r->after, work, &first, true);
 	/* With all views that can be read at any time. */
@@ -414,7 +440,7 @@ static bool repair_failing(struct run *r, unsigned after_calls, bool reads, stru
 	d->fail_reads = reads;
 	d->fail_count = random_chance(&r->seed, 70) ? 1 : 1000000;
 	d->fail_code = random_chance(&r->seed, 50) ? EIO : ENOSPC;
-	good = check(work, r->repair->flags, &ignored, e);
+	good = check(work, r->repair->flags, r->repair->backup ? backup : NULL, &ignored, e);
 	d->fail_count = 0;
 	disk_stop(d);
 	return good;
@@ -434,6 +460,10 @@ static void test_call(struct run *r, unsigned after_calls, bool reads)
 	if (!points_get(dir, "work", &bytes))
 		abort();
 	r->left = copy(bytes);
+	if (!points_put(dir, "after", &r->left))
+		abort();
+	if (r->repair->backup && (rename(backup, backup_after) == 0 || unlink(backup_after) == 0 || errno == ENOENT))
+		judge_undo(r);
 	if (!points_put(dir, "after", &r->left))
 		abort();
 	judge_file(r, bytes);
@@ -460,6 +490,7 @@ static void add(struct damage *sum, const struct damage *d)
 	sum->verdict += d->verdict;
 	sum->again += d->again;
 	sum->silent += d->silent;
+	sum->undo += d->undo;
 }
 
 static void test_image(const char *name, const struct repair *repair, unsigned points, uint64_t seed,
@@ -483,7 +514,7 @@ static void test_image(const char *name, const struct repair *repair, unsigned p
 
 static bool undamaged(const struct damage *d)
 {
-	return !(d->content | d->counts | d->verdict | d->again | d->silent);
+	return !(d->content | d->counts | d->verdict | d->again | d->silent | d->undo);
 }
 
 static unsigned test_all(const char *const *names, unsigned count, const struct repair *repair, unsigned points,
@@ -495,20 +526,23 @@ static unsigned test_all(const char *const *names, unsigned count, const struct 
 	for (unsigned i = 0; i < count; i++)
 		test_image(names[i], repair, points, seed + i, MUTATE_NOTHING, &sum, &judged);
 	ok(judged > count * points / 2, "%s: %u images, %u failures", repair->name, count, judged);
-	ok(undamaged(&sum), "%s: content %u, refcounts %u, verdicts %u, not to be repeated %u, silent %u",
-	   repair->name, sum.content, sum.counts, sum.verdict, sum.again, sum.silent);
+	ok(undamaged(&sum),
+	   "%s: content %u, refcounts %u, verdicts %u, not to be repeated %u, silent %u, not taken back %u",
+	   repair->name, sum.content, sum.counts, sum.verdict, sum.again, sum.silent, sum.undo);
 	return judged;
 }
 
 static void test_mutations(const char *const *names, unsigned count, unsigned points, uint64_t seed)
 {
-	struct damage syncs = { 0 }, order = { 0 }, writes = { 0 };
+	struct damage syncs = { 0 }, order = { 0 }, writes = { 0 }, saved = { 0 };
 	unsigned judged = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		test_image(names[i], &repairs[0], points, seed + i, MUTATE_SYNCS, &syncs, &judged);
 		test_image(names[i], &repairs[0], points, seed + i, MUTATE_ORDER, &order, &judged);
 		test_image(names[i], &repairs[0], points, seed + i, MUTATE_WRITES, &writes, &judged);
+		if (i % 4 == 0)
+			test_image(names[i], &repairs[2], 2 * points, seed + i, MUTATE_SYNCS, &saved, &judged);
 	}
 	diag("%u failures of repairs that are wrong", judged);
 	ok(!undamaged(&syncs), "without syncs damage is found: content %u, refcounts %u, verdicts %u", syncs.content,
@@ -517,6 +551,7 @@ static void test_mutations(const char *const *names, unsigned count, unsigned po
 	   order.content, order.counts, order.verdict);
 	ok(writes.content && !undamaged(&writes), "and with spoilt writes: content %u, refcounts %u, verdicts %u",
 	   writes.content, writes.counts, writes.verdict);
+	ok(saved.undo > 5, "without syncs repairs cannot be taken back (%u of them)", saved.undo);
 }
 
 /* ---- the images ---- */
@@ -612,10 +647,13 @@ int main(int argc, char **argv)
 	mallopt(M_TRIM_THRESHOLD, 256 << 20);
 	snprintf(work, sizeof(work), "%s/work", dir);
 	snprintf(after, sizeof(after), "%s/after", dir);
+	snprintf(backup, sizeof(backup), "%s/backup", dir);
+	snprintf(backup_again, sizeof(backup_again), "%s/backup-again", dir);
+	snprintf(backup_after, sizeof(backup_after), "%s/backup-after", dir);
 	if (!ok(make_images(names, count), "there are images"))
 		return done_testing();
 	for (unsigned i = 0; i < sizeof(repairs) / sizeof(repairs[0]); i++)
-		total += test_all(names, count, &repairs[i], points, seed);
+		total += test_all(names, count, &repairs[i], repairs[i].backup ? points / 2 : points, seed);
 	if (!only)
 		test_mutations(names, count, points / 4, seed);
 	diag("%u points of failure", total);

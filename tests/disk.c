@@ -47,6 +47,18 @@ static void load(struct disk *d, const char *path)
 	d->files++;
 }
 
+/* A file that was waited for, as long as it has nothing. */
+static void take_coming(struct disk *d, struct file *f, struct file_id id)
+{
+	if (!d->coming || strcmp(file_path(f), d->coming))
+		return;
+	d->coming = NULL;
+	d->id[d->files].dev = id.dev;
+	d->id[d->files].ino = id.ino;
+	d->state[d->files].p = must(calloc(1, 1));
+	d->files++;
+}
+
 static int on_change(void *ctx, struct file *f, enum file_op op, uint64_t off, const void *buf,
 		     uint64_t len)
 {
@@ -55,6 +67,7 @@ static int on_change(void *ctx, struct file *f, enum file_op op, uint64_t off, c
 	struct disk_event *ev;
 	unsigned i;
 
+	take_coming(d, f, id);
 	for (i = 0; i < d->files && (d->id[i].dev != id.dev || d->id[i].ino != id.ino); i++)
 		;
 	if (i == d->files || (op == FILE_OP_READ && !d->fail_reads))
@@ -93,6 +106,11 @@ void disk_record(struct disk *d, const char *path, const char *path2)
 		load(d, path2);
 	hook = (struct file_hook){ on_change, d };
 	file_set_hook(&hook);
+}
+
+void disk_await(struct disk *d, const char *path)
+{
+	d->coming = path;
 }
 
 /* ---- changing the state ---- */

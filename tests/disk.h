@@ -32,6 +32,7 @@ struct disk_state {		/* one file */
 
 struct disk {
 	unsigned files;
+	const char *coming;		/* a file that is going to be made; NULL: none */
 	struct { dev_t dev; ino_t ino; } id[DISK_FILES];
 	struct disk_state state[DISK_FILES];	/* at first as at the start of the recording */
 	struct disk_event *event;
@@ -54,6 +55,8 @@ struct disk {
 
 /* Loads the files (the second may be NULL) and records from now on. One disk at a time. */
 void disk_record(struct disk *d, const char *path, const char *path2);
+/* The second one will be made only while it is recorded, with this name. */
+void disk_await(struct disk *d, const char *path);
 /*
  * Ends the recording and starts the replay at event 0. Changes of parts of sectors become changes of
  * whole ones: a disk gets sectors, as they are in the page cache then.

@@ -143,7 +143,8 @@ int backup_close(struct backup *b, bool done, struct qimg_error *e)
 
 	if (!b)
 		return 0;
-	if (!b->saved.count)
+	/* A file that is longer than it was can be cut. */
+	if (!b->saved.count && file_size(b->image) == b->length)
 		file_remove(file_path(b->file));
 	else if (done)
 		ret = write_end(b, e);

@@ -113,24 +113,29 @@ static int read_saved(struct undo *u, const uint8_t *record, struct qimg_error *
 	return add(u, &s, e);
 }
 
+/* 1: it is not complete: what was to come after the repair, which was complete. */
 static int read_done(struct undo *u, const uint8_t *record, struct qimg_error *e)
 {
-	uint64_t bytes = (uint64_t)u->count * 4;
+	uint64_t bytes = (uint64_t)u->count * 4, at = u->end + BACKUP_RECORD;
 	uint32_t sum = 0;
 	uint8_t one[4];
 
-	if (be32_get(record + 4) != u->count || u->end + BACKUP_RECORD + bytes > file_size(u->backup))
-		return damaged(u, "its end is missing", e);
-	u->end += BACKUP_RECORD;
-	for (size_t i = 0; i < u->count; i++, u->end += 4) {
-		if (file_read(u->backup, u->end, one, sizeof(one), e) < 0)
+	if (be32_get(record + 4) != u->count)
+		return damaged(u, "some places are missing", e);
+	if (at + bytes > file_size(u->backup))
+		return 1;
+	for (size_t i = 0; i < u->count; i++, at += 4) {
+		if (file_read(u->backup, at, one, sizeof(one), e) < 0)
 			return -1;
 		sum = checksum(sum, one, sizeof(one));
 		u->list[i].after = be32_get(one);
 	}
+	if (sum != be32_get(record + 16))
+		return 1;
+	u->end = at;
 	u->after = be64_get(record + 8);
 	u->done = true;
-	return sum == be32_get(record + 16) ? 0 : damaged(u, "its end", e);
+	return 0;
 }
 
 static int read_backup(struct undo *u, struct qimg_error *e)
@@ -151,7 +156,7 @@ static int read_backup(struct undo *u, struct qimg_error *e)
 	if (ret < 0)
 		return -1;
 	/* What is not complete was not needed yet when the repair was interrupted. */
-	if (!u->count)
+	if (!u->count && file_size(u->image) == u->length)
 		return error_set(e, EINVAL, "Nothing was saved in '%s'", file_path(u->backup));
 	return 0;
 }
